@@ -43,7 +43,7 @@ class DiscardedLanes:
         self._known: dict[str, bool] = {}
 
     def have(self, key: str) -> bool:
-        """Whether nobody lands any more where this key is.
+        """Return whether nobody lands any more where this key is.
 
         Raises:
             Retry: the store does not answer.
@@ -87,7 +87,7 @@ def _with_leftovers(slots: Slots, group: str) -> Iterator[str]:
 
 
 def _is_over(mark: bytes | None, before: datetime) -> bool:
-    """Whether a side lane was discarded before this time."""
+    """Return whether a side lane was discarded before this time."""
     try:
         return mark is not None and datetime.fromisoformat(parse_document(mark)["at"]) < before
     except (ValueError, KeyError, TypeError):

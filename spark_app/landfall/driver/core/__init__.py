@@ -1,1 +1,1 @@
-"""What every room of the driver uses: tasks, threads, observations, retries, specs."""
+"""Shared parts of the driver's rooms: tasks, threads, observations, retries, specs."""

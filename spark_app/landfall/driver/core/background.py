@@ -1,4 +1,4 @@
-"""Threads beside the driver's own: pools for background work, and the notifier that wakes the loop.
+"""Additional threads of the driver: pools for background work, and the notifier of the loop.
 
 Both are arguments of the driver, so that the crash machine (``tests/crashes``) can run the same
 code on a scheduler of its own, on which a seed decides which thread runs next.
@@ -19,7 +19,7 @@ class Notifier(Protocol):
         ...
 
     def wait(self, timeout: timedelta) -> None:
-        """Return once somebody has notified since the last wait, or after ``timeout``."""
+        """Return once a notification has come since the last wait, or after ``timeout``."""
         ...
 
 
@@ -31,7 +31,7 @@ class Background(Protocol):
         ...
 
     def notifier(self) -> Notifier:
-        """A notifier that nobody has notified yet."""
+        """Return a notifier without a notification."""
         ...
 
 

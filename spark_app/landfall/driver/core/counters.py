@@ -1,4 +1,4 @@
-"""What a driver has done and what went wrong, as numbers for ``/status`` and the metrics."""
+"""Counters of a driver's work and failures, for ``/status`` and the metrics."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +16,8 @@ class DriverCounters:
     Attributes:
         started: when the process started.
         commits: COMMITs appended.
-        failures: whatever kept records from being committed. A batch counts once for each reason,
-            however many of its topic partitions failed.
+        failures: events that kept records from being committed. A batch counts once for each
+            reason, however many of its topic partitions failed.
         consecutive_failures: batches that failed, in full or in part, and other failures, since the
             last COMMIT. A batch counts once.
         failures_by_reason: the failures by the metric's label ``reason``.
@@ -38,8 +38,8 @@ class DriverCounters:
         arrived: offsets by which topics grew.
         task_seconds: time that tasks took for what is committed, summed.
         store_calls: calls of the stores by this process, which are not those of tasks.
-        message: what the process says of itself; empty when there is nothing to say.
-        warning: what somebody should change, though landing goes on; part of the message.
+        message: the process's report on itself; empty when there is nothing to report.
+        warning: what a user should change, though landing continues; part of the message.
     """
 
     started: datetime

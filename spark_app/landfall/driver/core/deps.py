@@ -1,4 +1,4 @@
-"""What a driver works with: one value, put together once by ``landfall.driver.process.run``."""
+"""The dependencies of a driver: one value, put together once by ``landfall.driver.process.run``."""
 
 import logging
 from collections.abc import Callable
@@ -25,9 +25,9 @@ Append = Callable[[Callable[..., Record]], State]
 """Appends the record that the given callable makes when it is called with ``header=…``."""
 
 REPEATED_AFTER = timedelta(minutes=1)
-"""A failure that goes on is logged again after this time."""
+"""A failure that continues is logged again after this time."""
 CONFIRM_AFTER = timedelta(seconds=10)
-"""How long a COMMIT whose objects are visible waits for another record to say so."""
+"""How long a COMMIT whose objects are visible waits for another record that carries this."""
 DECIDE_AGAIN_AFTER = timedelta(seconds=30)
 """How long a REPLACE whose new objects are not visible may hold up what was recorded after it."""
 
@@ -43,14 +43,14 @@ class DriverDeps:
         observer: the last known state of the log.
         runner: runs tasks, on Spark in production.
         clock: the current time.
-        new_name: returns a name that nobody has used before, for batches and ledger writers.
+        new_name: returns a name that was never used before, for batches and ledger writers.
         counters: what this process has done since it started.
         background: makes thread pools and notifiers.
         open_files: where the files of a feed are.
         open_events: opens the notifications of new files of a feed.
         backup: what another group has landed of offsets that the log has lost, if any has.
         new_planner: returns what plans REPLACEs of a lane, given a function that wakes the driver.
-        confirm_after: how long what has become visible waits for another record that says so,
+        confirm_after: how long what has become visible waits for another record that carries this,
             before the driver appends one for it.
         decide_again_after: how long a REPLACE whose new objects are not visible may hold up what
             was recorded after it, before it is decided again.

@@ -16,7 +16,8 @@ class Draining:
 
     Attributes:
         reason: why the driver ends; None while it is to continue.
-        must_end: whether somebody asked for it, so that nothing is begun that can be left out.
+        must_end: whether a user or the operator asked for it, so that nothing is begun that can be
+        left out.
     """
 
     def __init__(self, timeout: timedelta) -> None:
@@ -33,18 +34,18 @@ class Draining:
         self.must_end = True
 
     def begins(self, now: datetime) -> bool:
-        """Whether draining begins with this call."""
+        """Return whether draining begins with this call."""
         if self.reason is None or self._until is not None:
             return False
         self._until = now + self._timeout
         return True
 
     def is_over(self, now: datetime) -> bool:
-        """Whether draining has begun and has lasted as long as it may."""
+        """Return whether draining has begun and has lasted as long as it may."""
         return self._until is not None and now >= self._until
 
     def is_futile(self, now: datetime, workers: Workers) -> bool:
-        """Whether batches in flight are not worth waiting for: no executor runs their tasks.
+        """Return whether batches in flight are not worth waiting for: no executor runs their tasks.
 
         None of them is lost: what is not committed is planned again by the next driver.
         """

@@ -1,9 +1,9 @@
 """Lets the end of an hour wait until the hour is merged (docs/adr/0058).
 
-Who waits for ``_SUCCESS``, an event or a horizon and then lists a folder should not meet a merge.
-So before a record says that a topic is complete up to a time, its folders up to then are merged,
-and the old objects in them deleted. What takes too long, or fails, is not waited for after a
-deadline.
+A reader that waits for ``_SUCCESS``, an event or a horizon and then lists a folder should not meet
+a merge. So before a record says that a topic is complete up to a time, its folders up to then are
+merged, and the old objects in them deleted. What takes too long, or fails, is not waited for after
+a deadline.
 """
 
 import logging
@@ -16,7 +16,7 @@ from landfall.ledger import State
 
 
 class ReadyTopics(Protocol):
-    """Which topics may be called complete now; see ``Planner.merged_first``."""
+    """The topics that may be called complete now; see ``Planner.merged_first``."""
 
     def __call__(
         self,
@@ -44,7 +44,7 @@ def all_at_once(
 log = logging.getLogger(__name__)
 
 DEADLINE = timedelta(minutes=15)
-"""How long the end of an hour waits for its merge at most, beside the grace period."""
+"""How long the end of an hour waits for its merge at most, in addition to the grace period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,8 @@ class Progress:
 
     Attributes:
         state: of the ledger.
-        expected: by topic, what it was looked for.
-        left: topics of which folders are to be merged that are complete, or are to be.
+        expected: by topic, the ``Expected`` that its folders were examined for.
+        left: topics with folders to be merged that are complete, or will be.
     """
 
     state: State = field(default_factory=State)
@@ -75,7 +75,7 @@ class Progress:
     left: frozenset[str] = frozenset()
 
     def has_merged(self, topic: str, expected: Expected) -> bool:
-        """Whether nothing is left to merge of a topic that is about to be complete."""
+        """Return whether nothing is left to merge of a topic that is about to be complete."""
         unapplied = min(self.state.unapplied, default=self.state.seq + 1)
         is_read = self.state.seq >= expected.through < unapplied
         return is_read and self.expected.get(topic) == expected and topic not in self.left
@@ -83,7 +83,7 @@ class Progress:
 
 @dataclass
 class _Wait:
-    """What a topic waits for, since when, and whether it does not any more."""
+    """A topic's wait: for what, since when, and whether it has ended."""
 
     expected: Expected
     since: datetime

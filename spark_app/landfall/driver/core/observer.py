@@ -26,7 +26,7 @@ LOOKED_AT_PER_SECOND = 5_000
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """What is known of the log; never changed, so that any thread may keep one and read it.
+    """The known state of the log; immutable, so that any thread may keep one and read it.
 
     Attributes:
         watermarks: as of the last look, of the topic partitions that the spec names. The log start
@@ -45,7 +45,7 @@ class LogView:
     held_back: Mapping[TopicPartition, HeldBack] = field(default_factory=dict)
 
     def backlog(self, tp: TopicPartition, checkpoint: int, now: datetime) -> Backlog:
-        """What is unlanded of one topic partition, by its last known end offset."""
+        """Return the unlanded offsets of one topic partition, by its last known end offset."""
         end = max(self.last_ends.get(tp, checkpoint), checkpoint)
         age = self._age(tp, checkpoint, now) if end > checkpoint else timedelta(0)
         return Backlog(tp, OffsetRange(checkpoint, end), age)
@@ -103,7 +103,7 @@ class Observer:
         return self.view.last_ends
 
     def is_due(self, now: datetime) -> bool:
-        """Whether it is time for the next look."""
+        """Return whether it is time for the next look."""
         if self._looked is None or self._discovered is None:
             return True
         affordable = timedelta(seconds=len(self._named) / LOOKED_AT_PER_SECOND)
@@ -155,7 +155,7 @@ class Observer:
 
     @property
     def must_discover(self) -> bool:
-        """Whether what is known of the topics is known to be old."""
+        """True if the known topics are out of date."""
         return self._discovered is None
 
     def force_discovery(self) -> None:
@@ -194,9 +194,9 @@ class Observer:
     def backlogs(
         self, checkpoint: Checkpoint, skip: Collection[TopicPartition], now: datetime
     ) -> tuple[Backlog, ...]:
-        """What is unlanded of the unsettled topic partitions that are in the log and not skipped.
+        """Return the backlogs of unsettled topic partitions that are in the log and not skipped.
 
-        In the order of their names.
+        Sorted by name.
         """
         return tuple(
             self.view.backlog(tp, checkpoint[tp], now)
@@ -236,7 +236,7 @@ class Observer:
         ends: Mapping[TopicPartition, int],
         unavailable: Mapping[TopicPartition, LandfallError],
     ) -> dict[TopicPartition, int]:
-        """Take end offsets in; return those of topic partitions that were not known before."""
+        """Record end offsets; return the ones whose topic partitions were unknown before."""
         before, known = self.view.last_ends, self.view.watermarks
         changed = {tp: end for tp, end in ends.items() if before.get(tp) != end or tp not in known}
         new = {tp: end for tp, end in changed.items() if tp not in known}

@@ -1,4 +1,4 @@
-"""What the parts of a driver have in common, as its loop sees them."""
+"""The interface that the parts of a driver share, as its loop sees them."""
 
 from datetime import datetime
 
@@ -16,7 +16,7 @@ class Part:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is under way that must end before the driver has caught up."""
+        """True if nothing is under way that must end before the driver has caught up."""
         return True
 
     @property

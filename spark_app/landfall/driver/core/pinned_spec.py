@@ -1,11 +1,11 @@
-"""The spec that a driver lands by: whatever may change outside of it has a name in it.
+"""The spec that a driver lands by: everything outside it that may change is named in it.
 
 A driver makes it once, when it starts. It stores the part that decides what objects hold, names it
-in its OPEN, and sends it to its tasks. So all tasks of a driver read the same, and so does whoever
-makes its objects again, years later: files are pinned by their checksum, and the latest schema of a
-subject by a pin, under which the first task that asks the registry stores the answer. See
-[decision 17](adr/0017-files-are-pinned-by-the-stored-spec.md) and
-[decision 18](adr/0018-the-latest-schema-is-the-same-for-a-driver.md).
+in its OPEN, and sends it to its tasks. So all tasks of a driver read the same, and so does a driver
+that makes its objects again, years later: files are pinned by their checksum, and the latest schema
+of a subject by a pin, under which the first task that asks the registry stores the answer. See
+[decision 17](adr/0017-files-are-pinned-by-the-stored-spec.md) and [decision
+18](adr/0018-the-latest-schema-is-the-same-for-a-driver.md).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Objects that are ready to take the place of others, and who plans that."""
+"""Objects that are ready to replace existing ones, and the planner of that."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from landfall.store import Slots
 
 @dataclass(frozen=True, slots=True)
 class PlannedReplacement:
-    """What a REPLACE will say.
+    """The contents of a future REPLACE.
 
     Attributes:
         token: what is in the metadata of each new object.
@@ -64,7 +64,7 @@ class PlannedReplacement:
 
     @property
     def uploads(self) -> tuple[Upload, ...]:
-        """Those of the new objects."""
+        """The uploads of the new objects."""
         return tuple(new.landed.upload for new in self.listed.objects)
 
     def stored(self, slots: Slots, lane: Lane) -> Replacement:
@@ -122,7 +122,7 @@ class PlannedReplacement:
 
 
 class Planner(Protocol):
-    """Prepares REPLACEs beside landing; called by the driver's thread."""
+    """Prepares REPLACEs alongside landing; called by the driver's thread."""
 
     @property
     def protected(self) -> frozenset[str]:
@@ -131,7 +131,7 @@ class Planner(Protocol):
 
     @property
     def status(self) -> CompactionStatus | None:
-        """What it has to do and has done; None if it does nothing."""
+        """The planner's work, pending and done; None if it does nothing."""
         ...
 
     def reserve(self, folders: frozenset[str]) -> None:
@@ -148,7 +148,7 @@ class Planner(Protocol):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether topics are called complete once something is merged."""
+        """True if topics wait for merges before they are called complete."""
         ...
 
     def merged_first(

@@ -1,4 +1,4 @@
-"""Which topic partitions failed, when they are tried again, and together with which others. Pure.
+"""The topic partitions that failed, when and with which ones they are retried. Pure.
 
 What failed is not landed together with what did not, until it has landed once: a slice that waits
 for a time-out would hold up its whole batch. One batch at a time tries what failed
@@ -42,7 +42,7 @@ class Suspect:
         until: it is not tried before this time.
         part: of a batch that is being halved, to which it belongs; 0 for none.
         is_outage: nothing else landed when it failed, so that the cause is probably elsewhere.
-        is_released: it is landed among the others again.
+        is_released: it is landed together with the other topic partitions again.
     """
 
     failures: int
@@ -56,7 +56,7 @@ class Suspect:
 class RetryGroup:
     """Topic partitions to try again in one batch.
 
-    ``is_new`` says that none of them failed more than once, so that most may be without fault.
+    ``is_new`` means that none of them failed more than once, so that most may be without fault.
     """
 
     topic_partitions: frozenset[TopicPartition]
@@ -69,7 +69,7 @@ class RetryBackoff:
 
     _suspects: dict[TopicPartition, Suspect] = field(default_factory=dict)
     _empty_batches: int = 0
-    """Batches in a row of which nothing landed."""
+    """Consecutive batches that landed nothing."""
     _parts: int = 0
     _rest_until: datetime | None = None
 
@@ -83,7 +83,7 @@ class RetryBackoff:
         """Take note of a finished batch.
 
         Args:
-            landed: topic partitions of which something was committed.
+            landed: topic partitions with something committed.
             failed: topic partitions to try again, and why they failed.
             now: the time.
             took: how long the batch took, if it was one of ``next_groups``. If nothing of it
@@ -106,11 +106,11 @@ class RetryBackoff:
             self._suspects[tp] = self._after(tp, error, now, is_outage=not landed)
 
     def apart(self) -> set[TopicPartition]:
-        """Topic partitions that must not be landed together with others now."""
+        """Return topic partitions that must not be landed together with other ones now."""
         return {tp for tp, suspect in self._suspects.items() if not suspect.is_released}
 
     def next_groups(self, now: datetime) -> list[RetryGroup]:
-        """What may be tried again now: one of these as one batch, the first that has work."""
+        """Return groups to retry now: land the first that has work as one batch."""
         if self._rest_until and now < self._rest_until:
             return []
         groups: dict[tuple[int, int], set[TopicPartition]] = {}

@@ -35,7 +35,7 @@ class Runner(Protocol):
         ...
 
     def merge(self, shares: Sequence[MergeShare]) -> list[MergeResult]:
-        """Merge objects, a task for each share, and return what became of each merge.
+        """Merge objects, a task for each share, and return the result of each merge.
 
         Raises:
             Retry: a task died, or none can run.

@@ -1,4 +1,4 @@
-"""Checks every few seconds, beside all other work: does the store answer, is the lane still ours?
+"""Checks every few seconds, in a thread: does the store answer, is the lane still ours?
 
 Requests that carry data are patient, because a slow store must not cost a batch: a minute each,
 five attempts. A driver that waits for them would notice only after minutes that a store accepts
@@ -9,7 +9,7 @@ client that waits for seconds and tries once.
 A check writes nothing and decides nothing, and nothing waits for it. Its result is used in two
 places: an outage is shown in the driver's status (``landfall.driver.http``), and a driver whose
 next slot is another driver's ends earlier than it otherwise would, after reading and uploading for
-nothing. A slot never changes, and its bytes say who wrote it, so the result is true however late it
+nothing. A slot never changes, and its bytes name its writer, so the result is true however late it
 arrives, and a check that is lost only costs time. Exactly-once does not depend on it.
 """
 
@@ -56,7 +56,7 @@ class Outage:
     def overlay(self, status: Status) -> Status:
         """The status with the outage in it, which a driver that waits for the store cannot report.
 
-        A failure that the driver itself reported during the outage says more, and stays.
+        A failure that the driver itself reported during the outage is more specific, and stays.
         """
         commits, own = status.commits, status.commits.last_failure
         is_known = (

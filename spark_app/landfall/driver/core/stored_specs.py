@@ -4,9 +4,10 @@ A driver stores it before its OPEN, which names it by its digest. A later driver
 decode and route otherwise, makes lost objects of that time again by the stored one. Addresses and
 credentials are not stored: those of the present apply.
 
-Whoever may write to the bucket can write a stored spec, and an OPEN that names it. So it names no
-code: plug-ins are imported only if the present spec names them as well (``registry.Allowed``). The
-same holds for files of the pod, of which those in a folder of a file that the spec names are read.
+A program that may write to the bucket can write a stored spec, and an OPEN that names it. So it
+names no code: plug-ins are imported only if the present spec names them as well
+(``registry.Allowed``). The same holds for files of the pod: only files in a folder of a file that
+the spec names are read.
 """
 
 import json
@@ -48,7 +49,7 @@ def store_spec(slots: Slots, group: ConsumerGroup, lane: str) -> str:
         kept["feeds"] = {feed.topic: _reader_of(feed) for feed in group.spec.source.files}
     body = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     name = digest(body)
-    # Whatever is there already has the same bytes: the key names them.
+    # An object that exists already has the same bytes: the key names them.
     slots.create(object_names.spec_key(group.metadata.name, lane, name), body)
     return name
 
@@ -56,7 +57,7 @@ def store_spec(slots: Slots, group: ConsumerGroup, lane: str) -> str:
 def check_files(slots: Slots, group: ConsumerGroup, lane: str, state: State) -> None:
     """Return if the group's decoders read the files by which the last OPEN's driver landed.
 
-    A revision lands by the same files from its first OPEN on, whichever pod its driver is in.
+    A revision lands by the same files from its first OPEN, in every pod.
 
     Raises:
         Stalled: SPEC_INVALID, a file has other bytes under the same path.
@@ -82,12 +83,12 @@ def _is_another_file(before: Mapping[str, object], now: Mapping[str, object]) ->
 
 
 def _reader_of(feed: Feed) -> Mapping[str, object]:
-    """What decides which rows a file has."""
+    """Return the fields that decide which rows a file has."""
     return feed.model_dump(mode="json", by_alias=True, include={"reader", "reader_options"})
 
 
 def allowed_plug_ins(group: ConsumerGroup, lane: str, name: str) -> Allowed:
-    """What may be imported for the stored spec of this name: what the present spec names."""
+    """Return the plug-ins that a stored spec may import: the ones that the present spec names."""
     return Allowed(
         names=plug_ins(group.spec),
         file=object_names.spec_key(group.metadata.name, lane, name) if name else "the present spec",
@@ -138,10 +139,10 @@ def _specs(group: ConsumerGroup, topics: Collection[str] | None) -> Iterable[Gro
 
 
 def unchecked_spec(slots: Slots, group: ConsumerGroup, lane: str, name: str) -> ConsumerGroup:
-    """The group with the stored part of its spec; it may name anything, so import nothing for it.
+    """Return the group with the stored part of its spec; it may name anything, so import nothing.
 
-    Without a name, or if what is stored under it cannot be read, it is the group as it is: whoever
-    makes objects by it compares them with what was committed.
+    Without a name, or if what is stored under it cannot be read, it is the group as it is: the
+    caller that makes objects by it compares them with the committed ones.
 
     Raises:
         Retry: the store does not answer.
@@ -153,7 +154,7 @@ def unchecked_spec(slots: Slots, group: ConsumerGroup, lane: str, name: str) -> 
     present = group.spec.model_dump(mode="json", by_alias=True, exclude={"compact"})
     try:
         kept = parse_document(body)
-    except ValueError:  # of somebody else, as one with another digest
+    except ValueError:  # written by another program, as one with another digest
         return group
     kept.setdefault("topics", [])
     feeds = kept.pop("feeds", {})

@@ -1,1 +1,1 @@
-"""What the driver decides: members, results to commit, how long records have waited. Pure."""
+"""The driver's decisions: members, results to commit, how long records have waited. Pure."""

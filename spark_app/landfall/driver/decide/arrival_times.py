@@ -1,6 +1,6 @@
-"""How long records have waited, by what the driver saw of the log's end offsets. Pure.
+"""How long records have waited, by the end offsets that the driver saw. Pure.
 
-Kafka can say which offset a time has, but not which time an offset has, and a producer may write
+Kafka can return which offset a time has, but not which time an offset has, and a producer may write
 any timestamp it likes. So the driver remembers when it first saw each end offset: a record has
 waited since the driver first saw an end offset beyond it. Records that were there before the driver
 started are dated by their Kafka timestamps, once.

@@ -1,11 +1,11 @@
-"""Which ranges a backfill lands again, and which objects it would replace. Pure.
+"""Choose the ranges that a backfill lands again, and the objects that it replaces. Pure.
 
 A backfill lands whole slices of COMMITs again: per topic partition one range, from the first slice
 that is chosen to the last, with all between. The objects that it replaces have exactly the rows of
 the ranges. A merged object may have rows on both sides of an edge. It is cut in two before the
-backfill is promoted: its sections say which of its rows are inside. If its rows do not follow its
+backfill is promoted: its sections show which of its rows are inside. If its rows do not follow its
 sections, since they were sorted or duplicates were left out, it cannot be cut, and the ranges grow
-to all of its rows. Those of a sample, which is compared and replaces nothing, shrink instead.
+to all of its rows. The ranges of a sample, which is compared and replaces nothing, shrink instead.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ class NothingChosen(Stalled):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which slices are landed again: those for which all of this holds; all without anything.
+    """The slices to land again: the ones that match every criterion; all if there is none.
 
     Attributes:
         topics: of these topics.
@@ -63,11 +63,11 @@ class Choice:
     is_sample: bool = False
 
     def takes_range(self, landed: LandedRange) -> bool:
-        """Whether a slice was landed in time, of a topic that is chosen."""
+        """Return whether a slice was landed in time, of a topic that is chosen."""
         return self.is_in_time(landed.piece.topic_partition.topic, landed.time)
 
     def is_in_time(self, topic: str, time: datetime) -> bool:
-        """Whether what was landed of a topic at a time is chosen, by these."""
+        """Return whether what was landed of a topic at a time is chosen, by these."""
         return (
             (not self.topics or topic in self.topics)
             and (self.since is None or time >= self.since)
@@ -75,11 +75,11 @@ class Choice:
         )
 
     def takes_object(self, each: CountingObject) -> bool:
-        """Whether rows of an object are chosen."""
+        """Return whether rows of an object are chosen."""
         return self.takes(each.landed, each.generation)
 
     def takes(self, landed: LandedObject, generation: int) -> bool:
-        """Whether rows of an object whose name has a generation are chosen."""
+        """Return whether rows of an object whose name has a generation are chosen."""
         key = landed.upload.key
         folder, is_data = output_partition(key), landed.kind is ObjectKind.DATA
         return (
@@ -93,7 +93,7 @@ class Choice:
 
     @property
     def needs_objects(self) -> bool:
-        """Whether a slice is chosen by its objects."""
+        """True if slices are chosen by their objects."""
         return bool(self.keys or self.output_partitions or self.generations)
 
 
@@ -114,7 +114,7 @@ class Growth:
     key: str
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return the choice in one line."""
         asked = f"{self.asked} grew to " if self.asked else ""
         return (
             f"{self.topic_partition}: {asked}{self.grown}, since {self.key} has rows of it and of "
@@ -125,7 +125,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """What is landed again.
+    """The ranges to land again and the objects to replace.
 
     Attributes:
         slices: the ranges, one per topic partition, sorted.
@@ -156,7 +156,7 @@ class Backfill:
 
 
 def chosen(landed: LandedNow, choice: Choice) -> Backfill:
-    """What a choice lands again.
+    """Return what a choice lands again.
 
     Raises:
         NothingChosen: no slice is chosen.
@@ -203,7 +203,7 @@ def _chosen_ranges(landed: LandedNow, choice: Choice) -> tuple[Ranges, int]:
 
 
 def _shrunk(landed: LandedNow, ranges: Ranges) -> Ranges:
-    """The ranges without the slices at their edges that share objects with others.
+    """Return the ranges without the edge slices that share objects with slices outside.
 
     Raises:
         NothingChosen: no slice is left.
@@ -290,7 +290,7 @@ def _is_inside(slice_: Slice, ranges: Ranges) -> bool:
 
 
 def _straddles(each: CountingObject, ranges: Ranges) -> bool:
-    """Whether an object has rows inside and outside of ranges."""
+    """Return whether an object has rows inside and outside of ranges."""
     return len({_is_inside(slice_, ranges) for slice_ in each.slices}) > 1
 
 
@@ -317,7 +317,7 @@ def _grown(landed: LandedNow, ranges: Ranges) -> tuple[Ranges, Mapping[TopicPart
 def _inside(
     landed: LandedNow, objects: Iterable[CountingObject], ranges: Ranges
 ) -> Iterator[CountingObject]:
-    """The objects with rows in these ranges, but for those of former lives."""
+    """Return the objects with rows in these ranges, former lives excluded."""
     for each in objects:
         if not landed.is_former(each) and any(_is_inside(s, ranges) for s in each.slices):
             yield each
@@ -339,12 +339,12 @@ class _RowChoice:
     def __init__(self, choice: Choice, counting: Sequence[CountingObject]) -> None:
         self._choice = choice
         self._hits = by_topic_partition(each for each in counting if choice.takes_object(each))
-        # A slice that has no rows has no object that would say of which generation it is.
+        # A slice without rows has no object that names its generation.
         takes_bare = choice.generations and not (choice.keys or choice.output_partitions)
         self._held = by_topic_partition(counting) if takes_bare else None
 
     def of(self, tp: TopicPartition, spans: Sequence[LandedRange]) -> list[LandedRange]:
-        """Those of these slices that are chosen, in order."""
+        """Return the slices that are chosen, in order."""
         taken = set(_touched(spans, self._hits.get(tp, ())))
         if self._held is not None:
             held = set(_touched(spans, self._held.get(tp, ())))

@@ -1,4 +1,4 @@
-"""Whether a topic partition has too many bad records to go on. Pure.
+"""Decide whether a topic partition has too many bad records to continue. Pure.
 
 It stops if its bad records within ``badRecords.window`` are at least ``minCount`` and more than
 ``maxRatio`` of its records in that time. The counts are those of this driver: what a driver before
@@ -38,7 +38,7 @@ class BadRecordHistory:
     Attributes:
         limits: the section of the spec.
         permitted: below which offset a topic partition's bad records are allowed in any number,
-            because an operator said so.
+            because an operator permitted it.
     """
 
     limits: BadRecords

@@ -22,12 +22,12 @@ Refusal = Callable[[TopicPartition, Sequence[LandedSlice]], LandfallError | None
 
 @dataclass(frozen=True, slots=True)
 class CommitDecision:
-    """What to do with a batch's results.
+    """The decision on a batch's results.
 
     Attributes:
         commit: slices to commit, sorted; each of their topic partitions is covered without a gap.
         discard: uploads to abort.
-        failed: topic partitions of which not all was committed because of an error, and why.
+        failed: topic partitions that were not committed in full because of an error, and why.
     """
 
     commit: tuple[LandedSlice, ...]
@@ -46,8 +46,8 @@ def check_results(
     Args:
         planned: the batch's slices.
         results: what the tasks returned, in any order.
-        refuse: says why slices of a topic partition that could be committed must not be.
-        excluded: topic partitions that must leave the batch whatever their results are, and why.
+        refuse: returns why slices of a topic partition that could be committed must not be.
+        excluded: topic partitions that must leave the batch regardless of their results, and why.
     """
     planned_by_tp, results_by_tp = (
         _by_topic_partition(planned),
@@ -65,7 +65,7 @@ def check_results(
         if error:
             failed[tp] = error
     kept = {id(landed) for landed in commit}
-    # Also a result of a topic partition that nobody planned: it is never committed.
+    # Also a result of a topic partition that was not planned: it is never committed.
     discard = (r for r in results if isinstance(r, LandedSlice) and id(r) not in kept)
     return CommitDecision(
         tuple(sorted(commit, key=lambda landed: landed.piece)),
@@ -103,7 +103,7 @@ def _prefix(
 
 
 def _worst(results: list[SliceResult]) -> LandfallError:
-    """Stalled before Retry: no retry helps until somebody acts. NotTried last: it says little."""
+    """Stalled before Retry: no retry helps until a user acts. NotTried last: it explains little."""
     errors = [r.error for r in results if isinstance(r, FailedSlice)]
     return min(errors, key=lambda e: (isinstance(e, Retry), isinstance(e, NotTried)))
 
@@ -114,9 +114,9 @@ def _contradiction(tp: TopicPartition, slices: list[Slice], results: list[SliceR
 
 
 def failure_messages(failed: Mapping[TopicPartition, LandfallError]) -> dict[str, str]:
-    """A message for each reason why topic partitions of one batch failed, by metric label.
+    """Return a message for each reason why topic partitions of one batch failed, by metric label.
 
-    A slice that was not tried is left out if others were: these say what happened.
+    A slice that was not tried is left out if other slices were: their errors explain what happened.
     """
     tried = {tp: e for tp, e in failed.items() if not isinstance(e, NotTried)} or failed
     by_reason: dict[str, list[LandfallError]] = defaultdict(list)

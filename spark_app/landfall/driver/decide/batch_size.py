@@ -36,7 +36,7 @@ DECOMPRESSED_TOLERANCE = 40
 
 @dataclass(frozen=True, slots=True)
 class BatchSizeLimit:
-    """What the next batch may have.
+    """The limits of the next batch.
 
     Attributes:
         offsets: the most offsets; None for any number.
@@ -68,10 +68,10 @@ def max_batch_bytes(max_round_bytes: int, slots: int) -> int:
 
 
 def slice_bytes(slices: Iterable[Slice], sizes: Sizes, file_bytes: int = 0) -> int:
-    """The payload bytes after which a task ends any of these slices early.
+    """Return the payload bytes after which a task ends any of these slices early.
 
     Slices of files, which have up to ``file_bytes`` there, have so many more if they are compressed
-    that only an absurd one is ended: a compressed file is read from its start to go on inside.
+    that only an absurd one is ended: a compressed file is read from its start to continue inside.
     """
     if file_bytes:
         return max(MIN_SLICE_BYTES, DECOMPRESSED_TOLERANCE * file_bytes)

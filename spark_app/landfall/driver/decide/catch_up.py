@@ -1,4 +1,4 @@
-"""Whether a driver has landed what it was asked to land. Pure."""
+"""Decide whether a driver has landed what it was asked to land. Pure."""
 
 from collections.abc import Collection, Mapping
 
@@ -19,9 +19,9 @@ def has_caught_up(
     targets: Mapping[TopicPartition, int] | None,
     stalled: Collection[TopicPartition],
 ) -> bool:
-    """Whether everything below ``targets`` is landed, except what is stalled; not without targets.
+    """Return whether everything below ``targets`` is landed, except stalled topic partitions.
 
-    ``targets`` is None as long as nobody has looked at the log.
+    ``targets`` is None until the first look at the log; nothing has caught up then.
     """
     if targets is None:
         return False

@@ -1,7 +1,7 @@
-"""Which offsets a choice of a backfill may reach: a first look at a ledger. Pure.
+"""Find the offsets that a backfill's choice may reach: a first look at a ledger. Pure.
 
 To know exactly what counts takes two kilobytes of memory for each object. A backfill of an hour
-needs to know that of the hour alone, and only once the ledger has been read it is known in which
+needs to know that for the hour alone, and only once the ledger has been read it is known in which
 offsets the rows of an hour are. So records are looked at one by one, and of what a choice may take,
 no more than the first and the last offset of each topic partition is kept. What was replaced since
 is taken in, too: the second look, at these offsets alone, decides.
@@ -29,7 +29,7 @@ from landfall.ledger.task_results import LandedObject, LandedSlice, ReplayedSlic
 
 
 class ChoiceReach:
-    """What the records taken in so far have that a choice may take.
+    """The ranges, in the records read so far, that a choice may take.
 
     Slices are chosen by when they were landed, and by the objects that hold their rows, which may
     be of another record. A slice that is chosen has rows both of what is in time and of objects
@@ -64,7 +64,7 @@ class ChoiceReach:
         """From the first to the last offset that may be chosen, by topic partition."""
         if not self._choice.needs_objects:
             return self._in_time
-        found = dict(self._named)  # that an object is there can be said of each
+        found = dict(self._named)  # every one has an object
         for tp in self._in_time.keys() & self._held.keys():
             if (both := _common(self._in_time[tp], self._held[tp])) is not None:
                 _widen(found, Slice(tp, both))
@@ -73,7 +73,7 @@ class ChoiceReach:
     def _land(self, landed: LandedSlice, time: datetime, generation: int) -> None:
         if self._choice.is_in_time(landed.piece.topic_partition.topic, time):
             _widen(self._in_time, landed.piece)
-            if generation in self._choice.generations:  # no object says it of one without rows
+            if generation in self._choice.generations:  # without rows, no object names it
                 _widen(self._held, landed.piece)
         self._hold(landed)
 
@@ -112,7 +112,7 @@ class ChoiceReach:
 def chosen_within(
     within: Ranges, read: Callable[[Ranges], LandedNow], choice: Choice
 ) -> tuple[LandedNow, Backfill]:
-    """What is landed in the ranges that a choice may reach, and what it lands again.
+    """Return what is landed in the ranges that a choice may reach, and what it lands again.
 
     An object that cannot be cut may have rows outside of these ranges, which are read then, too.
 
@@ -134,7 +134,7 @@ def chosen_within(
 def _reached(landed: LandedNow, choice: Choice) -> Ranges:
     try:
         return reached(landed, choice)
-    except Stalled:  # ``chosen`` says so, after it has looked at names
+    except Stalled:  # ``chosen`` raises this, after it has looked at names
         return {}
 
 

@@ -1,10 +1,10 @@
-"""Where a closed range of the log ends, and which topics are landed up to there. Pure.
+"""Find where a closed range of the log ends, and the topics landed up to there. Pure.
 
 A closed range has what Kafka dates before a time, its end. In each topic partition it ends at the
 first record dated at or after that time. If there is none yet, it ends where the log ends: what is
 written after the look is late, whatever its date. Two things make that uncertain, and are waited
 for: a transaction that is open may hold back records dated before, and a record ahead of the
-driver's clock, from a producer whose clock is wrong, says nothing about those behind it.
+driver's clock, from a producer whose clock is wrong, shows nothing about the records after it.
 
 A feed of files ends where its numbers do, once each file of the range has one. What gets another
 number while the range is landed belongs to it, and what stays parked is left.
@@ -25,7 +25,7 @@ Horizon = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class RangeLook:
-    """What the log has shown of topic partitions, after the end of the range.
+    """The offsets of topic partitions, looked up after the end of the range.
 
     Attributes:
         now: the time, in milliseconds since 1970-01-01 UTC.
@@ -43,11 +43,11 @@ class RangeLook:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the log has of what the spec names.
+    """The topic partitions in the log that the spec names.
 
     Attributes:
         tps: topic partitions.
-        denied: topics of which it says nothing.
+        denied: topics that the log reports nothing about.
     """
 
     tps: Collection[TopicPartition]
@@ -55,7 +55,7 @@ class Found:
 
 
 def range_ends(look: RangeLook) -> dict[TopicPartition, int]:
-    """Where the range ends, for the topic partitions of which this is certain."""
+    """Return where the range ends, for topic partitions where this is certain."""
     found = dict[TopicPartition, int]()
     for tp, first in look.first.items():
         end = look.ends.get(tp, -1)
@@ -72,7 +72,7 @@ def numbered(state: State) -> dict[TopicPartition, int]:
 
 
 def is_reached(state: State, ends: Mapping[TopicPartition, int], tp: TopicPartition) -> bool:
-    """Whether a topic partition is landed up to where the range ends, which must be known."""
+    """Return whether a topic partition is landed up to the range's end, which must be known."""
     is_known = tp in ends and tp in state.members
     return is_known and state.checkpoint[tp] >= _end(state, ends, tp)
 

@@ -1,11 +1,11 @@
-"""Which objects of a complete output partition are merged, and into how many. Pure.
+"""Choose the objects of a complete output partition to merge, and into how many. Pure.
 
-Objects are merged in the order of Kafka partition and offset, and only with others of their folder,
-generation and stored spec, by which they are read. Small ones are packed one after the other into
-merges of up to a target. What was merged before takes part once there is half as much besides, so
-that rows are not written again for each object that comes late. Where duplicates are to be left
-out, all objects are merged into one, what came late after what was merged before: so a late row is
-the last one, whatever its Kafka partition.
+Objects are merged in the order of Kafka partition and offset, and only with objects of their
+folder, generation and stored spec, by which they are read. Small ones are packed one after the
+other into merges of up to a target. What was merged before takes part once there is half as much
+besides, so that rows are not written again for each object that comes late. Where duplicates are to
+be left out, all objects are merged into one, what came late after what was merged before: so a late
+row is the last one, whatever its Kafka partition.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ Merge = tuple[Mergeable, ...]
 
 @dataclass(frozen=True, slots=True)
 class MergeRules:
-    """What is merged.
+    """The rules for what is merged.
 
     Attributes:
         below: only objects smaller than this are.
@@ -47,12 +47,12 @@ class MergeRules:
 
 @dataclass(frozen=True, slots=True)
 class Merges:
-    """What is to be merged in a folder.
+    """The merges to be made in a folder.
 
     Attributes:
         merges: the objects of each, in order.
         refused: what is not merged, and why.
-        uncompared: where duplicates are left out, rows whose keys are not compared with those of
+        uncompared: where duplicates are left out, rows whose keys are not compared with the keys of
             most rows, as another generation or stored spec has made them.
     """
 
@@ -62,7 +62,7 @@ class Merges:
 
 
 def plan_merges(lane: tuple[str, str], objects: Iterable[Mergeable], rules: MergeRules) -> Merges:
-    """What is to be merged of the visible objects of one folder.
+    """Return the merges of the visible objects of one folder.
 
     Objects whose copies would have keys that are too long are left alone.
 
@@ -146,6 +146,6 @@ def _too_large(objects: Sequence[Mergeable], rules: MergeRules) -> str:
 
 
 def _is_done(objects: Sequence[Mergeable]) -> bool:
-    """Whether one merge has made all of them, as with several schemas it makes several."""
+    """Return whether one merge has made all of them, as with several schemas it makes several."""
     plans = {each.plan for each in objects}
     return len(plans) == 1 and plans != {-1}

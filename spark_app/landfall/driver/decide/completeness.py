@@ -1,9 +1,9 @@
-"""Up to which event time topics are complete. Pure.
+"""Decide up to which event time topics are complete. Pure.
 
-A topic partition **counts** up to the latest event time that is landed of it, or, if nobody has
+A topic partition **counts** up to the latest event time that is landed of it, or, if nothing was
 written to it for longer than the delay and all of it is landed, up to the look at the log that
-showed this. A topic is complete up to what the topic partition that is furthest behind counts, less
-the delay. ``landfall.ledger.completeness`` checks the same when the decision is written.
+showed this. A topic is complete up to what the topic partition that lags most counts, less the
+delay. ``landfall.ledger.completeness`` checks the same when the decision is written.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -20,12 +20,12 @@ Boundary = Callable[[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class LogLook:
-    """What the log has shown.
+    """The result of a look at the log.
 
     Attributes:
         at: when, in milliseconds since 1970-01-01 UTC.
-        ends: topic partitions of which nothing is behind this offset, not even in a transaction,
-            and to which nobody has written for longer than the delay.
+        ends: topic partitions that have nothing after this offset, not even in a transaction, and
+            that were not written to for longer than the delay.
         found: all topic partitions of the log that the spec names.
     """
 
@@ -40,7 +40,7 @@ class HeldTopic:
 
     Attributes:
         topic: the topic.
-        topic_partition: the one that is furthest behind.
+        topic_partition: the one that lags most.
         counts_to: milliseconds since 1970-01-01 UTC up to which it counts; -1 for nothing.
         why: what it waits for.
     """

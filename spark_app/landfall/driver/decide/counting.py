@@ -46,12 +46,13 @@ class CountingObject:
     """An object that counts, or that will once it is visible.
 
     Attributes:
-        retiring: as what it is named if it retires.
+        retiring: the object as it is named if it retires.
         topic: its topic.
         generation: that its name has.
         sections: where its rows come from.
-        lives: of which lives of topic partitions its rows are: the slots in which they entered.
-        purpose: of the REPLACE that put it in the place of others; None if it was landed.
+        lives: the lives of topic partitions that its rows come from: the slots in which they
+        entered.
+        purpose: of the REPLACE that made it replace other objects; None if it was landed.
         since: the slot since which these rows are there, in this object or another one.
         is_mixed: its rows do not follow each other as its sections do.
     """
@@ -110,7 +111,7 @@ def by_topic_partition(
 
 
 def unplanned(key: str) -> str:
-    """The key of an object without the slot that it was put in the place of others by."""
+    """Return the object's original key, without the slot of the REPLACE that made it."""
     return object_names.renamed(key, 0)
 
 
@@ -120,7 +121,7 @@ def decided_as(each: CountingObject, slot: int, landed: LandedObject) -> Countin
 
 
 def overlap(one: CountingObject, other: CountingObject) -> bool:
-    """Whether both may have rows of the same records."""
+    """Return whether both may have rows of the same records."""
     return one.topic == other.topic and any(
         a.topic_partition == b.topic_partition
         and a.offsets.start < b.offsets.end

@@ -1,11 +1,12 @@
-"""What becomes of members whose topic does not exist any more. Pure.
+"""Decide about members whose topic does not exist any more. Pure.
 
 Everything that was known to be in the log may be landed: then the topic partition leaves. Otherwise
 records are lost, or may be. That is never forgotten: the ledger gets a HOLE and a DROP if the spec
-allows to skip lost records, else a BLOCK, which holds until somebody decides.
+allows to skip lost records, else a BLOCK, which holds until a user decides.
 
 A driver knows the end of a log only if it saw it. One that starts after the topic was deleted knows
-the checkpoint alone, and says so: whether records after it were lost, nobody can tell any more.
+the checkpoint alone, and reports that: whether records after it were lost cannot be determined any
+more.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,12 +19,13 @@ from landfall.ledger import Blocked, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 
 PATIENCE = timedelta(minutes=1)
-"""How long a topic must be gone before the ledger says so: a broker may be wrong for a moment."""
+"""How long a topic must be gone before the ledger records it: a broker may be wrong for a
+moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What to append to the ledger, in this order.
+    """The records to append to the ledger, in this order.
 
     Attributes:
         holes: lost ranges, and why they are skipped.
@@ -37,7 +39,7 @@ class Deleted:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to append."""
+        """True if there is nothing to append."""
         return not (self.holes or self.drops or self.blocks)
 
 
@@ -65,7 +67,7 @@ def settle(
     deleted: Iterable[TopicPartition],
     last_ends: Mapping[TopicPartition, int],
 ) -> Deleted:
-    """What the ledger must say of topic partitions that are certainly gone.
+    """Return the records for topic partitions that are certainly gone.
 
     Args:
         state: of the ledger.

@@ -1,4 +1,4 @@
-"""What a request about files of a feed records: one DISCOVER, or why it is refused. Pure.
+"""Decide what a request about a feed's files records: a DISCOVER or a refusal. Pure.
 
 =========  =============================  ======================================================
 request    the file                       then
@@ -31,14 +31,14 @@ MAX_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class FilesPlan:
-    """What a DISCOVER is to say.
+    """The contents of a future DISCOVER.
 
     Attributes:
         text: what it does, for people.
         names: the files.
         parts: the parts that get numbers, in order, those of ``again`` last.
         again: parts that get other numbers.
-        replaced: parts of versions that other ones take the place of.
+        replaced: parts of versions that newer versions replace.
         ignored: parts that are given up.
     """
 
@@ -88,7 +88,7 @@ def _retry(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan | 
     new = tuple(part for name in sorted(files.changed) for part in files.changed[name])
     if len(again) + len(files.changed) > MAX_LISTED:
         return Refusal(f"{request.topic}: {len(again)} parts at once; name fewer files")
-    # A file that has no room goes on with the next look, as any file that is as large.
+    # A file that has no room continues with the next look, as any file that is as large.
     new = new[: MAX_LISTED - len(again)]
     parts = (*new, *(tried_again(n, left[n], states[n]) for n in again))
     names = frozenset(part.name for part in (*parts, *left.values()))
@@ -123,7 +123,7 @@ def _left_out(parts: Sequence[ListedPart]) -> ListedPart:
 
 
 def _left(files: NamedFiles) -> dict[int, ListedPart]:
-    """What is not landed."""
+    """Return the parts that are not landed."""
     return {**files.parked, **files.ignored}
 
 

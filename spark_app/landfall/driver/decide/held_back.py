@@ -1,8 +1,8 @@
-"""Which records open transactions hold back, and for how long. Pure.
+"""Find the records that open transactions hold back, and for how long. Pure.
 
-Nobody may read a record of a transaction that is open, nor any record behind it. A producer that
-dies without the broker noticing leaves one open for ever: the last stable offset stops, so there is
-no lag, while records pile up until retention deletes them.
+No consumer may read a record of a transaction that is open, nor any record after it. A producer
+that dies without the broker noticing leaves one open for ever: the last stable offset stops, so
+there is no lag, while records pile up until retention deletes them.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from landfall.ledger.offsets import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """Records that nobody may read yet.
+    """Records that no consumer may read yet.
 
     Attributes:
         end: the last stable offset, where the oldest open transaction begins.
@@ -33,9 +33,9 @@ def held_back(
     ends: Mapping[TopicPartition, int],
     now: datetime,
 ) -> dict[TopicPartition, HeldBack]:
-    """Topic partitions whose last stable offset is below their high watermark.
+    """Return topic partitions whose last stable offset is below their high watermark.
 
-    A last stable offset that has moved belongs to another transaction, whose time begins anew.
+    A last stable offset that has moved belongs to another transaction, whose time begins again.
 
     Args:
         before: what the same function found before.

@@ -1,12 +1,12 @@
-"""What a ledger says is landed now: which slices, and the objects that count. Pure.
+"""The slices and the counting objects that are landed now, by a ledger. Pure.
 
 A backfill lands slices again and replaces the objects that count, so it has to know both exactly. A
 state of the ledger does not have them: it would grow with every object. So they are gathered record
 by record, in the order of the slots; for a backfill that is planned, only of its ranges.
 
-An object counts from the slot on that calls it visible, until a LOST gives it up, a REPLAY reads
-it, or a REPLACE lets it retire. What was landed before a topic partition left the lane is of a
-*former life* of it: its offsets may be those of another topic.
+An object counts from the slot that calls it visible, until a LOST gives it up, a REPLAY reads it,
+or a REPLACE lets it retire. What was landed before a topic partition left the lane is of a *former
+life* of it: its offsets may be those of another topic.
 
 What a backfill landed again counts as landed by it, in its slices, until that is undone. An object
 that was brought back is what it is a copy of.
@@ -52,14 +52,14 @@ from landfall.ledger.replace.replacement_lists import (
 from landfall.ledger.replace.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject
 
-# Which backfills are promoted, as the REPLACEs of a ledger say.
+# The backfills that are promoted, by the REPLACEs of a ledger.
 #
 # A promotion is taken back by an UNDO of its REPLACE, and counts again once that is undone in turn.
 
 
 @dataclass
 class Promotions:
-    """What the REPLACEs taken in so far say, in the order of their slots."""
+    """The promotions in the REPLACEs read so far, in the order of their slots."""
 
     _slots: dict[str, int] = field(default_factory=dict)
     _taken_back: dict[int, str] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class _Replacing:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What a backfill, or its undoing, has put other ranges and objects in the place of."""
+    """The ranges and objects that a backfill, or its undoing, has replaced."""
 
     ranges: Sequence[LandedRange]
     objects: Sequence[CountingObject]
@@ -201,16 +201,16 @@ class LandedNow:
                 pass
 
     def concerns(self, record: Replace) -> bool:
-        """Whether a REPLACE concerns what is kept, so that its list is wanted."""
+        """Return whether a REPLACE concerns what is kept, so that its list is wanted."""
         return record.instead in self._replacing or any(map(self._keeps, record.slices))
 
     def reached(self, slot: int, applied_through: int) -> None:
-        """Take note of a slot, up to which what was left out says nothing about what is kept."""
+        """Take note of a slot, up to which what was left out does not concern what is kept."""
         self.slot = slot
         self._apply(applied_through)
 
     def _keeps(self, slice_: Slice) -> bool:
-        """Whether rows of a slice may be kept."""
+        """Return whether rows of a slice may be kept."""
         if self.within is None:
             return True
         own, offsets = self.within.get(slice_.topic_partition), slice_.offsets
@@ -227,32 +227,32 @@ class LandedNow:
         """Let count what is visible up to a slot, though no record calls it visible yet.
 
         Without it, the last COMMIT of a group that has nothing more to land would never count.
-        ``landfall.lane.seen`` says up to which slot.
+        ``landfall.lane.seen`` returns the slot.
         """
         self._called_applied = self.called_applied
         self._apply(through)
 
     @property
     def called_applied(self) -> int:
-        """The slot up to which the ledger itself says that everything is applied."""
+        """The slot up to which the ledger itself records that everything is applied."""
         return self.applied_through if self._called_applied is None else self._called_applied
 
     @property
     def replacing(self) -> Iterator[tuple[int, Replaced]]:
-        """What REPLACEs decided that are not known to be applied, with their slots."""
+        """Yield the decisions of REPLACEs that are not known to be applied, with their slots."""
         for slot, each in self._replacing.items():
             yield slot, each.listed
 
     def is_present(self, each: CountingObject) -> bool:
-        """Whether no row of an object is of a former life of its topic partition."""
+        """Return whether no row of an object is of a former life of its topic partition."""
         return all(self.lives.get(tp) == life for tp, life in each.lives)
 
     def is_former(self, each: CountingObject) -> bool:
-        """Whether every row of an object is of a former life of its topic partition."""
+        """Return whether every row of an object is of a former life of its topic partition."""
         return not any(self.lives.get(tp) == life for tp, life in each.lives)
 
     def present(self, tp: TopicPartition) -> list[LandedRange]:
-        """What is landed and visible of a topic partition in its present life, in order."""
+        """Return the visible ranges of a topic partition in its present life, in order."""
         life = self.lives.get(tp, -1)
         return [
             each
@@ -366,7 +366,7 @@ class LandedNow:
         ]
 
     def _is_kept(self, new: NewObject) -> bool:
-        """Whether a new object has rows that are kept."""
+        """Return whether a new object has rows that are kept."""
         if self.within is None:
             return True
         topic = object_names.origin(self.group, new.landed.upload.key).topic
@@ -381,7 +381,7 @@ class LandedNow:
         )
 
     def _swapped(self, replacing: _Replacing, ranges: Iterable[LandedRange]) -> list[LandedRange]:
-        """Put these ranges in the place of those that a REPLACE concerns, and return the latter."""
+        """Replace the ranges that a REPLACE concerns by these, and return the old ones."""
         gone, lives = list[LandedRange](), replacing.lives
         for slice_ in replacing.record.slices:
             tp, offsets = slice_.topic_partition, slice_.offsets

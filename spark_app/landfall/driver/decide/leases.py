@@ -1,8 +1,8 @@
-"""What a request about files that are taken records, or why it is refused. Pure.
+"""Decide what a request about taken files records, or why it is refused. Pure.
 
 A running driver and the command line without one decide by the same functions. ``now`` is the time
-of whoever decides: it says what is offered again, and when a lease may be ended for being too late,
-but never whose a file is. That only the ledger says (docs/adr/0028).
+of the process that decides: it determines what is offered again, and when a lease may be ended for
+being too late, but never whose a file is. Only the ledger determines that (docs/adr/0028).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -133,7 +133,7 @@ def _take(  # noqa: PLR0911  # one per answer
 
 
 def _offered(feed: Feed, own: spec.Feed, limit: int, now: datetime) -> tuple[int, ...]:
-    """The files that somebody gets who asks for so many: those that came back, then new ones."""
+    """Return the files for a taker who asks for so many: returned files first, then new ones."""
     assert feed.leasing
     latest = millis(now - own.retry_interval)
     again = [

@@ -1,4 +1,4 @@
-"""What becomes of offsets that Kafka has lost, by what another group has landed of them. Pure.
+"""Decide about offsets that Kafka has lost, by what another group has landed. Pure.
 
     what that group has        a batch reads it from there, and its COMMIT says so
     what it does not have      is skipped, as a HOLE, if the spec says so, else it stalls
@@ -27,7 +27,7 @@ long its objects take to be visible.
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found out about the first of the lost offsets of a topic partition.
+    """The answer about the first of the lost offsets of a topic partition.
 
     Attributes:
         answer: what the other group has, or why it could not be asked.
@@ -40,7 +40,7 @@ class Found:
     since: datetime
 
     def is_about(self, offset: int) -> bool:
-        """Whether the answer says something of this offset."""
+        """Return whether the answer concerns this offset."""
         answer = self.answer
         if isinstance(answer, LandfallError):
             return True
@@ -49,12 +49,12 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What to do.
+    """The decision on lost offsets.
 
     Attributes:
-        readable: offsets to read from the other group, from the checkpoint on.
-        holes: offsets that nobody has, which the spec allows to skip.
-        blocked: topic partitions that wait for somebody, or for the other group, and why.
+        readable: offsets to read from the other group, from the checkpoint.
+        holes: offsets that no group has, which the spec allows to skip.
+        blocked: topic partitions that wait for a user, or for the other group, and why.
     """
 
     readable: Mapping[TopicPartition, OffsetRange]
@@ -74,10 +74,10 @@ def settle(
 
     Args:
         group: the name of the other group.
-        lost: those that Kafka does not have, from the checkpoint on.
+        lost: those that Kafka does not have, from the checkpoint.
         found: what is known of them; those without an answer wait.
         now: the time.
-        skips: whether the spec skips what nobody has.
+        skips: whether the spec skips what no group has.
     """
     readable: dict[TopicPartition, OffsetRange] = {}
     holes: list[Slice] = []
@@ -100,7 +100,7 @@ def settle(
 
 
 def _is_lost(known: Found, now: datetime) -> bool:
-    """Whether nobody has the offsets, and nobody will."""
+    """Return whether no group has the offsets, or ever will."""
     answer = known.answer
     if not isinstance(answer, Stretch) or answer.why is None:
         return False

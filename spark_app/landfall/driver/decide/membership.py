@@ -1,4 +1,4 @@
-"""Which topic partitions are members of the lane, and which must not be landed. Pure.
+"""Decide which topic partitions are members, and which must not be landed. Pure.
 
 Compares the topics of the log with the ledger, before anything is planned.
 """
@@ -16,12 +16,12 @@ from landfall.source import FoundTopics, Topic, Watermarks
 
 @dataclass(frozen=True, slots=True)
 class SourceChecks:
-    """What the log's watermarks mean for the members.
+    """The consequences of the log's watermarks for the members.
 
     Attributes:
         holes: lost ranges that the spec allows to skip; each starts at its checkpoint.
-        lost: lost ranges that another group may have, from the checkpoint on.
-        blocked: topic partitions that must not be landed until somebody acts, and why.
+        lost: lost ranges that another group may have, from the checkpoint.
+        blocked: topic partitions that must not be landed until a user acts, and why.
         truncated: topic partitions to block in the ledger, because their log was truncated.
     """
 
@@ -106,16 +106,16 @@ def _recreated(tp: TopicPartition, was: str, topic: Topic, state: State) -> str:
 def recreated_topics(
     state: State, tps: Collection[TopicPartition], topics: FoundTopics
 ) -> dict[TopicPartition, LandfallError]:
-    """Topic partitions whose topic is not, or not certainly, the one in the ledger, and why.
+    """Return topic partitions whose topic may not be the one in the ledger, and why.
 
     Kafka never uses a topic id twice. So if a topic has the ledger's id after a range was read, the
     range was read from that topic.
 
     Args:
         state: of the ledger.
-        tps: topic partitions of which ranges were read.
+        tps: topic partitions with ranges that were read.
         topics: their topics, asked for after reading. One that is denied has a ``Stalled``: whether
-            it was recreated, nobody may see.
+            it was recreated cannot be seen.
     """
     found: dict[TopicPartition, LandfallError] = {}
     ids = topics.ids
@@ -139,10 +139,10 @@ CLOCK_MARGIN = timedelta(minutes=5)
 
 @dataclass(frozen=True, slots=True)
 class Entering:
-    """Topic partitions without a checkpoint, and what the log says of them.
+    """Topic partitions without a checkpoint, and what the log reports about them.
 
     Attributes:
-        watermarks: of those that the log answers for; the others enter at a later look.
+        watermarks: of those that the log answers for; the remaining ones enter at a later look.
         at_time: offsets at the time that ``starting_time`` names, for those asked about.
         created: those that did not exist at the driver's first look.
     """
@@ -309,7 +309,7 @@ def unavailable(
 
 
 def truncated(tp: TopicPartition, diverges_at: int, checkpoint: int) -> Blocked:
-    """What the ledger says of a log that was truncated below the checkpoint."""
+    """Return what the ledger records about a log truncated below the checkpoint."""
     return Blocked(
         tp,
         Reason.DATA_LOSS,
@@ -322,10 +322,10 @@ def truncated(tp: TopicPartition, diverges_at: int, checkpoint: int) -> Blocked:
 
 
 def absent(source: Source, found: FoundTopics, state: State) -> tuple[Stalled, ...]:
-    """What the spec asks for and the log has never had: a topic by name or by pattern, an offset.
+    """Return what the spec asks for and the log never had: a topic (name or pattern), an offset.
 
-    A topic that was always denied is among them, with that reason; whether it exists, nobody may
-    see. ``deleted`` is about the topics that were there once.
+    A topic that was always denied is included, with that reason; whether it exists cannot be seen.
+    ``deleted`` is about the topics that were there once.
     """
     partitions = {topic.name: topic.partitions for topic in found.topics}
     landed = {tp.topic for tp in state.members}

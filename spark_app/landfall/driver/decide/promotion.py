@@ -1,9 +1,9 @@
-"""Whether what a backfill landed may take the place of live objects, and under which names. Pure.
+"""Decide whether a backfill's objects may replace live ones, and by which names. Pure.
 
-What retires is asked of the live ledger again: merges since the plan change which objects have the
-rows, and not the rows. Merged objects with rows inside and outside of the ranges are to be cut
-first. Anything else that was put in the place of others, or landed again, is not
-in the comparison that somebody looked at, so the promotion is refused.
+The objects that retire are read from the live ledger again: merges since the plan change which
+objects have the rows, and not the rows. Merged objects with rows inside and outside of the ranges
+are to be cut first. Anything else that replaced objects, or landed ranges again, is not in the
+comparison that a user looked at, so the promotion is refused.
 """
 
 from collections.abc import Collection
@@ -38,7 +38,7 @@ class Promoted:
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """What takes the place of what.
+    """The objects that are replaced, and their replacements.
 
     Attributes:
         slices: the ranges.
@@ -125,7 +125,7 @@ def promotion(
     topic_ids: TopicIds,
     planned_at: int,
 ) -> Promotion:
-    """What takes the place of what, by the live ledger as it is now.
+    """Return the old objects and their replacements, by the live ledger as it is now.
 
     Args:
         live: what the group has landed, of these ranges at least.

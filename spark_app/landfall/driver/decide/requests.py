@@ -1,4 +1,4 @@
-"""What a request of ``landfall.api.verbs`` records in the ledger, or why it is refused. Pure.
+"""Decide what a request of ``landfall.api.verbs`` records, or why it is refused. Pure.
 
 A running driver and the command line without one decide by the same function, so a request means
 the same in both ways. Nothing that is refused leaves a record.
@@ -29,15 +29,15 @@ LedgerRequest = SkipRequest | UnblockRequest | DropRequest | ResetRequest
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What is known beside the ledger, about the topic partition of a request.
+    """Knowledge outside the ledger about the topic partition of a request.
 
     Attributes:
         marks: its watermarks; None if the log does not have it.
         topic_id: the id of its topic; None if there is none.
         last_end: the last known end offset; None if it was never seen.
         stalled: why a driver does not land it, if it is stopped without a record in the ledger.
-        lost_end: up to which offset nobody has records; None if that is where the log begins. From
-            there on, another group has what the log has lost.
+        lost_end: up to which offset no group has records; None if that is where the log begins.
+            From there, another group has what the log has lost.
         is_due: it has committed objects that are not known to be visible.
     """
 

@@ -1,13 +1,13 @@
-"""Which rows objects have after merges, backfills and undoings: what can be undone. Pure.
+"""Track the rows of objects through merges, backfills and undoings, to undo these. Pure.
 
-A REPLACE puts contents in the place of others. A copy that an undoing makes has another name and
-the same *content*, which is known by the name that it was first made under. So a REPLACE can be
-undone whenever all contents that it made count: whatever came after it was undone since, or changed
-nothing. If one does not count, the last REPLACE that took it away is to be undone first; that one
-is later, so one comes to an end.
+A REPLACE replaces contents. A copy that an undoing makes has another name and the same *content*,
+which is known by the name that it was first made under. So a REPLACE can be undone whenever all
+contents that it made count: whatever came after it was undone since, or changed nothing. If one
+does not count, the last REPLACE that took it away is to be undone first; that one is later, so one
+comes to an end.
 
-A backfill, and what undoes it, also changes which rows ranges have, though perhaps no object tells.
-So the contents of ranges are known as well, by the slot of the backfill that landed them.
+A backfill, and what undoes it, also changes which rows ranges have, though perhaps no object shows
+it. So the contents of ranges are known as well, by the slot of the backfill that landed them.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -38,7 +38,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What came after a REPLACE, so that it cannot be undone yet.
+    """A later change, because of which a REPLACE cannot be undone yet.
 
     Attributes:
         slot: of the last record that changed what it had made.
@@ -53,7 +53,7 @@ class Obstacle:
 
 @dataclass
 class Contents:
-    """What counts in some folders and ranges, through the last record taken in.
+    """The contents that count in some folders and ranges, through the last record taken in.
 
     Attributes:
         folders: objects elsewhere are left out.
@@ -104,7 +104,7 @@ class Contents:
         return frozenset(key for each in self._made[slot] for key in self._known_as[each])
 
     def obstacle(self, slot: int, folders: Collection[str]) -> Obstacle | None:
-        """What must be undone before a REPLACE in these folders can be; None if nothing."""
+        """Return what must be undone before a REPLACE in these folders can be; None if nothing."""
         found = [
             Obstacle(self._gone[content], _folder(content))
             for content in self._made_in(slot, folders)
@@ -175,7 +175,7 @@ class Contents:
         self._lives[tp] = slot
 
     def _cut(self, slice_: Slice) -> list[_Span]:
-        """What a range has, without a gap."""
+        """Return the spans of a range, without a gap."""
         spans = self._ranges.get(slice_.topic_partition, [_Span(_ALL, _LANDED)])
         return list(_within(spans, slice_.offsets))
 

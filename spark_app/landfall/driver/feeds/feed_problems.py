@@ -1,4 +1,4 @@
-"""What is wrong with feeds and their files, as the driver's status and its log say it.
+"""Problems of feeds and their files, for the driver's status and its log.
 
 A feed that cannot be looked at is a problem of its own: it stops no other feed. A file that is left
 out is named once in the log, and counted in the status.
@@ -35,7 +35,7 @@ def other_process(feed: spec.Feed) -> str:
 
 
 def files_problem(tp: TopicPartition, feed: ledger.Feed, own: spec.Feed) -> Stalled | None:
-    """What is wrong with files that are not landed; of those of others, with what they gave up."""
+    """Return what is wrong with files not landed; of external feeds, with what workers gave up."""
     if feed.leasing:
         failed = {n: p for n, p in feed.parked.items() if p.attempt >= own.max_attempts}
         return _parked(tp, replace(feed, parked=failed), "done") if failed else None
@@ -43,7 +43,7 @@ def files_problem(tp: TopicPartition, feed: ledger.Feed, own: spec.Feed) -> Stal
 
 
 def changed_problem(tp: TopicPartition, names: Sequence[str]) -> Stalled:
-    """What is wrong with files that were written anew after they were landed."""
+    """Return the problem of files that were rewritten after they were landed."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return Stalled(
         Reason.FILE_CHANGED,
@@ -90,7 +90,7 @@ class FeedFailures:
         return now - self._failures[tp].last if tp in self._failures else None
 
     def problems(self) -> dict[TopicPartition, Stalled]:
-        """What is wrong with the feeds that have failed for longer than ``LOOK_PATIENCE``."""
+        """Return the problems of feeds that have failed for longer than ``LOOK_PATIENCE``."""
         return {
             tp: _look_problem(tp, failure.error)
             for tp, failure in sorted(self._failures.items())
@@ -111,7 +111,8 @@ class LeftOut:
     """The files of one feed that get no numbers although they are new or changed.
 
     Attributes:
-        duplicates: how many the last listing of all names found that have the contents of others.
+        duplicates: how many the last listing of all names found that have the contents of another
+        file.
         refused: how many it found whose name or size cannot be landed.
     """
 
@@ -138,7 +139,7 @@ class LeftOut:
 
     @property
     def note(self) -> str:
-        """What the status says; empty if there is nothing to say."""
+        """Return a line for the status; empty if there is nothing to report."""
         lines = []
         if self.duplicates:
             files = plural(self.duplicates, "file")

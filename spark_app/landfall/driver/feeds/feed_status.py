@@ -23,7 +23,7 @@ def feed_status(
     *,
     file: str = FILE_PLACEHOLDER,
 ) -> FeedStatus:
-    """What is to be said of a feed.
+    """Return the status of a feed.
 
     Args:
         one: the feed's spec.

@@ -4,8 +4,8 @@ Buckets are looked at in the background, one look per feed at a time; only the d
 appends. What a look has stored counts once its DISCOVER is in the ledger (docs/adr/0027).
 
 A part that a task could not read is parked: a HOLE moves the checkpoint past it, so that nothing
-behind it waits. After ``retryInterval`` it gets another number, until it was tried ``maxAttempts``
-times; then it stays parked until somebody decides.
+after it waits. After ``retryInterval`` it gets another number, until it was tried ``maxAttempts``
+times; then it stays parked until a user decides.
 """
 
 import logging
@@ -99,7 +99,7 @@ class Feeds(Part):
 
     @property
     def are_found(self) -> bool:
-        """Whether all files that were there at the start have numbers, of those that may.
+        """True if all files that existed at the start and may get numbers have them.
 
         Feeds that could not be looked at for long are not waited for.
         """
@@ -107,11 +107,11 @@ class Feeds(Part):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said of feeds, though all is well."""
+        """Remarks about feeds, though all is well."""
         return tuple(note for opened in self._open.values() for note in opened.notes)
 
     def problems(self, state: State) -> tuple[Stalled, ...]:
-        """What is wrong with feeds, and with files that are not landed: an error for each."""
+        """Return the problems of feeds, and of files that are not landed: an error for each."""
         return (
             *self._failures.problems().values(),
             *(
@@ -123,7 +123,7 @@ class Feeds(Part):
         )
 
     def statuses(self, state: State) -> tuple[FeedStatus, ...]:
-        """What has become of the files of each feed."""
+        """Return the status of the files of each feed."""
         stopped = self._log.stopped
         return tuple(
             opened.status(state.feeds[tp], state.checkpoint[tp], stopped.get(tp))
@@ -152,14 +152,17 @@ class Feeds(Part):
                 state = self._finish(tp, opened, state)
                 if opened.is_due(now, closing):
                     self._begin(opened, state.feeds[tp], now, closing)
-            except (Retry, Stalled) as error:  # the next look finds the same; others do not wait
+            except (
+                Retry,
+                Stalled,
+            ) as error:  # the next look finds the same; no other feed waits
                 record_failure(self._deps, cause(error, "DiscoveryFailed"), error)
                 self._failures.add(tp, error, now)
         self._log.take_in(state)
         return state
 
     def ask(self, state: State, request: FilesRequest, decision: Decision) -> "Future[Answer]":
-        """Carry a request about files out as soon as the look that is going on has ended."""
+        """Carry a request about files out as soon as the running look has ended."""
         asked = AskedOfFiles(request, decision, Future())
         tp, specs = TopicPartition(request.topic, 0), tuple(self._specs.values())
         if refusal := why_no_feed(state, specs, request.topic):
@@ -195,7 +198,7 @@ class Feeds(Part):
         return self._open[tp]
 
     def _is_paused(self, tp: TopicPartition, now: datetime) -> bool:
-        """Whether a feed that could not even be opened is not tried yet."""
+        """Return whether a feed that could not even be opened is not tried yet."""
         since = self._failures.since(tp, now) if tp not in self._open else None
         return since is not None and since < self._specs[tp].discovery_interval
 
@@ -296,7 +299,7 @@ class Feeds(Part):
         return state
 
     def _go_on(self, tp: TopicPartition, opened: OpenFeed, plan: FilesPlan) -> None:
-        """Land a feed again that files written anew have stopped, if none is left of these."""
+        """Land a feed again that was stopped by rewritten files, if none of these is left."""
         opened.hurries = True
         if opened.changed & plan.names:
             opened.changed -= plan.names
@@ -313,9 +316,9 @@ class Feeds(Part):
         return state
 
     def _stop_changed(self, tp: TopicPartition, opened: OpenFeed) -> None:
-        """Stop a feed while files are there that were written anew after they were landed.
+        """Stop a feed while it has files that were rewritten after they were landed.
 
-        That is, if it asks so. It goes on once a look at all names finds none.
+        That is, if it asks so. It continues once a look at all names finds none.
         """
         changed = sorted(opened.changed)
         if opened.spec.on_change != "Stall":
@@ -380,14 +383,14 @@ class Feeds(Part):
 
         Args:
             state: of the lane.
-            unreadable: why a slice failed, of topic partitions of which no batch is in flight.
+            unreadable: why a slice failed, of topic partitions without a batch in flight.
 
         Raises:
             Retry: the store does not answer; the part fails again then.
         """
         for tp, error in sorted(unreadable.items()):
             at, feed = state.checkpoint[tp], state.feeds[tp]
-            # Only what is next: what failed behind it is tried again when it is next.
+            # Only what is next: what failed after it is tried again when it is next.
             if error.offset != at or len(feed.parked) >= MAX_PARKED:
                 continue
             number = number_of(at)

@@ -37,7 +37,7 @@ _ON_CHANGE = {
 
 @dataclass(frozen=True)
 class AskedOfFiles:
-    """A request to a running driver, who asks it, and the answer that somebody waits for."""
+    """A request to a running driver, its author, and the answer that the client waits for."""
 
     request: FilesRequest
     decision: Decision
@@ -46,7 +46,7 @@ class AskedOfFiles:
 
 @dataclass(frozen=True, slots=True)
 class PreparedFiles:
-    """What becomes of a request, given what the ledger knew when it was looked at.
+    """The plan for a request, given what the ledger knew when the files were looked at.
 
     Attributes:
         asked: the request.
@@ -59,7 +59,7 @@ class PreparedFiles:
     listed: PartList | None = None
 
     def holds(self, feed: Feed) -> bool:
-        """Whether the plan may still be recorded."""
+        """Return whether the plan may still be recorded."""
         if isinstance(self.plan, Refusal):
             return True
         taken = {*self.plan.again, *self.plan.replaced}
@@ -69,7 +69,7 @@ class PreparedFiles:
 
 
 def feed_looker(group: str, slots: Slots, feed: spec.Feed, source: SourceFiles) -> FeedLooker:
-    """What looks for the files of a feed.
+    """Return the looker for the files of a feed.
 
     Args:
         group: name of the group.
@@ -109,7 +109,7 @@ def why_no_feed(state: State, feeds: tuple[spec.Feed, ...], topic: str) -> str:
 
 
 def plan_files(looker: FeedLooker, feed: Feed, request: FilesRequest) -> FilesPlan | Refusal:
-    """What a request records.
+    """Return what a request records.
 
     Raises:
         Stalled: LEDGER_BROKEN, something that the ledger names is gone or damaged.
@@ -156,7 +156,7 @@ def _stored(
 
 
 def _whole(name: str, size: int) -> tuple[FilePart, ...]:
-    """A file that is processed by others is theirs as a whole."""
+    """Return the one part of a file of an external feed: a worker gets it as a whole."""
     del name
     return (FilePart(0, size),)
 

@@ -1,8 +1,8 @@
-"""Gives files of external feeds to workers, and records what became of them.
+"""Gives files of external feeds to workers, and records the outcome.
 
-``landfall.driver.decide.leases`` decides; here records are appended and lists are read. Whatever
-a lease's answer needs is read before its LEASE is appended, so that nobody is given what cannot be
-named. Used by the driver's thread alone, and by sessions without a driver.
+``landfall.driver.decide.leases`` decides; here records are appended and lists are read. Everything
+that a lease's answer needs is read before its LEASE is appended, so that no worker is given what
+cannot be named. Used by the driver's thread alone, and by sessions without a driver.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""A feed of a running driver: what is known of it beside the ledger, and what is due."""
+"""A feed of a running driver: what is known of it outside the ledger, and what is due."""
 
 from collections import deque
 from concurrent.futures import Future
@@ -27,22 +27,22 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass
 class OpenFeed:
-    """A feed, and what is going on with it.
+    """A feed, and its current work.
 
     Attributes:
         spec: of the feed.
         looker: used by the job alone while there is one.
         left_out: files that get no numbers.
         retries_own: parts that this driver parks are tried again by it.
-        wakeups: notifications of new files; None if nobody sends any.
-        job: a look, a merge or a request that is going on.
+        wakeups: notifications of new files; None if no program sends any.
+        job: a look, a merge or a request that is running.
         looked: when the last look or merge was begun.
         hurries: the next look need not wait.
         parked: when this driver has parked a part.
         read: the lists whose parts are planned.
         asked: requests that wait for the job.
         relisted: when the last look at all names was begun.
-        changed: files written anew after they were landed that this look has found.
+        changed: files rewritten after they were landed that this look has found.
         listed: the last listing of all names that has ended.
         ended: when the last look had ended.
         waiting_files: how many files had not settled then.
@@ -66,7 +66,7 @@ class OpenFeed:
     waiting_files: int = 0
 
     def is_due(self, now: datetime, closing: datetime | None = None) -> bool:
-        """Whether something is due beside the driver's thread, where nothing goes on.
+        """Return whether background work is due, while none is running.
 
         Args:
             now: the time.
@@ -83,12 +83,12 @@ class OpenFeed:
         return now - self.looked >= self._pause
 
     def lists_anew(self, closing: datetime | None) -> bool:
-        """Whether the next look is to list all names for the end of a closed range."""
+        """Return whether the next look is to list all names for the end of a closed range."""
         return closing is not None and (self.listed is None or self.listed.began < closing)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said of the feed, though all is well."""
+        """Remarks about the feed, though all is well."""
         away = self.wakeups.problem if self.wakeups else ""
         events = f"{self.spec.topic}/0: events are not received: {away}" if away else ""
         return tuple(filter(None, (events, self.left_out.note)))
@@ -119,13 +119,13 @@ class OpenFeed:
 
     @property
     def changed_problem(self) -> Stalled | None:
-        """What is wrong with files that were written anew, while the feed is landed."""
+        """The problem of files that were rewritten, while the feed is landed."""
         if self.spec.on_change != "Park" or not self.changed:
             return None
         return changed_problem(TopicPartition(self.spec.topic, 0), sorted(self.changed))
 
     def status(self, feed: ledger.Feed, checkpoint: int, stopped: Stalled | None) -> FeedStatus:
-        """What has become of the files; ``stopped`` is why the feed is stopped, if it is."""
+        """Return the status of the files; ``stopped`` is why the feed is stopped, if it is."""
         found = feed_status(self.spec, feed, checkpoint, self.read.get)
         parked = self.changed_problem
         if wrong := stopped or parked:

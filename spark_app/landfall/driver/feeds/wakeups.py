@@ -1,7 +1,7 @@
 """Listens to notifications of new files, so that a feed is looked at soon.
 
 A notification is a hint. What it names is looked up, and judged as if a listing had shown it; so
-whatever is lost, late, repeated or made up changes nothing but when somebody looks. If the source
+one that is lost, late, repeated or made up changes nothing but the time of the look. If the source
 of notifications is away, that is a warning: listing finds all files without it.
 """
 
@@ -47,7 +47,7 @@ class Wakeups:
 
     @property
     def has_hints(self) -> bool:
-        """Whether there is a hint that ``take`` has not returned."""
+        """True if there is a hint that ``take`` has not returned."""
         return self._has_hints
 
     def start(self) -> None:
@@ -63,7 +63,7 @@ class Wakeups:
         return names
 
     def take_in(self, bodies: Iterable[bytes]) -> None:
-        """Take in what notifications say of the feed; those that say nothing are logged."""
+        """Take in the feed's files that notifications name; unreadable notifications are logged."""
         for body in bodies:
             try:
                 names = names_below(self._feed.url, written_keys(body))

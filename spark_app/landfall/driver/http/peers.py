@@ -22,7 +22,7 @@ WORKING = frozenset({Phase.RECOVERING, Phase.RUNNING, Phase.DRAINING})
 
 
 def is_any_working(name: str, port: int = HTTP_PORT) -> bool:
-    """Whether a driver at one of the addresses of ``name`` owns the lane and makes progress.
+    """Return whether a driver at one of the addresses of ``name`` owns the lane and makes progress.
 
     False if the name has no address, and for every driver that is gone, hangs or is stuck. This
     process may be among the addresses: it does not own the lane while it asks.

@@ -45,7 +45,7 @@ def clock() -> int:
 
 
 def is_signed(header: str) -> bool:
-    """Whether a header ``Authorization`` is one of a signed request, right or wrong."""
+    """Return whether a header ``Authorization`` is one of a signed request, right or wrong."""
     return header.partition(" ")[0] == SCHEME
 
 
@@ -129,5 +129,5 @@ class SignatureCheck:
 
 
 def is_body(signed: SignedHeader, body: bytes) -> bool:
-    """Whether a body is the one that was signed."""
+    """Return whether a body is the one that was signed."""
     return hmac.compare_digest(body_hash(body), signed.body)

@@ -159,7 +159,7 @@ class ClosedRanges:
         self._held_by = self._stalled & {*left}
 
     def _is_merged(self, state: State) -> bool:
-        """Whether what the range completes is merged, or need not be."""
+        """Return whether what the range completes is merged, or need not be."""
         decided = state.decided_horizons
         horizons = {tp.topic: self._horizon(tp.topic) for tp in state.members}
         wanted = {t: until for t, until in horizons.items() if until > decided.get(t, -1)}
@@ -233,7 +233,7 @@ def until(end: datetime) -> GoalType:
 
 
 def _is_repeated(state: State, until: int, left: Collection[str]) -> bool:
-    """Whether the last RUN says the same already: nothing more of its range is landed."""
+    """Return whether the last RUN says the same already: nothing more of its range is landed."""
     if not state.runs or state.runs[-1].until != until:
         return False
     return not {*left} < {*state.runs[-1].left}

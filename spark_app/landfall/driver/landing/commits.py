@@ -326,7 +326,7 @@ class BatchCommitter(Part):
                 del self.blocked[tp]
 
     def _may_pass(self, error: Stalled) -> bool:
-        """Whether trying again may help.
+        """Return whether trying again may help.
 
         It may if a custom store refuses, whose keys or rights can come back. It does if the next
         look appends a HOLE for the lost range, so that the rest can land, or finds it elsewhere.

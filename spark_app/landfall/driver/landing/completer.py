@@ -214,7 +214,7 @@ class Completer(Part):
         completion.done.add_done_callback(lambda _: self._wake())
 
     def _is_doubtful(self, slot: int, completion: _Completion, now: datetime) -> bool:
-        """Whether what seems lost is to be looked up again; if it is time, it is now."""
+        """Return whether what seems lost is to be looked up again; if it is time, it is now."""
         pauses = self._uploads.pauses_before_lost
         if completion.due is None:  # it was looked up just now
             if completion.looks == len(pauses):

@@ -185,7 +185,7 @@ class LostRanges:
 
 
 def _is_lacking(before: Stretch | LandfallError, now: Stretch | LandfallError) -> bool:
-    """Whether the same offset was lacking before; what is committed is not."""
+    """Return whether the same offset was lacking before; what is committed is not."""
     if isinstance(before, LandfallError) or isinstance(now, LandfallError):
         return False
     if before.is_committed or now.is_committed:

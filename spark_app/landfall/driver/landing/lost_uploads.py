@@ -248,7 +248,7 @@ class LostUploads(Part):
                 self.completer.apply(slot, repaired)
 
     def _must_ask(self, lost: LostSlice) -> bool:
-        """Whether only a person may give the objects up."""
+        """Return whether only a person may give the objects up."""
         skips = self.group.spec.source.skips_lost_ranges
         return not skips and lost.topic_partition in self.recording.state.members
 

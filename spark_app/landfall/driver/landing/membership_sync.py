@@ -324,7 +324,7 @@ class MembershipSync(Part):
 def _are_same(
     before: Mapping[TopicPartition, Member], now: Mapping[TopicPartition, Member]
 ) -> bool:
-    """Whether the members, their topics and generations are the same.
+    """Return whether the members, their topics and generations are the same.
 
     A COMMIT makes another mapping, in which few members differ, and those by their last record
     only. So nothing is called for a member that is the same object: 10,000 take a millisecond.

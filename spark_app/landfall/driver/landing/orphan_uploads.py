@@ -35,7 +35,7 @@ GRACE = timedelta(seconds=30)
 
 
 def is_ours(group: str, members: Collection[TopicPartition], key: str) -> bool:
-    """Whether a key is named like the group's objects; another's root may lie inside ours.
+    """Return whether a key is named like the group's objects; another's root may lie inside ours.
 
     Args:
         group: the name of the group.
@@ -50,7 +50,7 @@ def is_ours(group: str, members: Collection[TopicPartition], key: str) -> bool:
 
 
 def is_of_landed_range(group: str, checkpoint: Checkpoint, key: str) -> bool:
-    """Whether a key is named like an object of the group of a range that was landed before.
+    """Return whether a key is named like an object of the group of a range that was landed before.
 
     Args:
         group: the name of the group.
@@ -81,7 +81,7 @@ class OrphanFilter:
     decided: frozenset[str] = frozenset()
 
     def takes(self, upload: OpenUpload) -> bool:
-        """Whether the upload is an orphan."""
+        """Return whether the upload is an orphan."""
         return (
             (self.begun_before is None or upload.begun <= self.begun_before)
             and upload.upload_id not in self.decided

@@ -286,7 +286,7 @@ def _check(
 
 
 def _can_never_be_read(error: LandfallError) -> bool:
-    """Whether records are gone: also if the version of the file is that was landed."""
+    """Return whether records are gone: also if the version of the file is that was landed."""
     is_for_ever = isinstance(error, Stalled) and error.reason in _FOR_EVER
     return is_for_ever or isinstance(error, PartUnreadable)
 

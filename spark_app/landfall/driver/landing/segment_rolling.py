@@ -78,7 +78,7 @@ class SegmentRolling:
             self._start(now, applied_through)
 
     def is_due(self, now: datetime) -> bool:
-        """Whether something goes on or can start, so that a driver should not end yet."""
+        """Return whether something goes on or can start, so that a driver should not end yet."""
         if self._running:
             return True
         return self._may_start(now) and (self._is_deletion_due or self._is_segment_due)

@@ -259,7 +259,7 @@ class LaneContender:
         return None
 
     def _is_owner_draining(self, state: State, deadline: datetime) -> bool:
-        """Whether the process that this one replaces still works: then it will hand over.
+        """Return whether the process that this one replaces still works: then it will hand over.
 
         It is given the time in which it must drain. One that was killed answers no more, so the
         lane is opened at once.
@@ -355,7 +355,7 @@ class LaneContender:
                 return self._spec
 
     def _may_start_ledger(self) -> bool:
-        """Whether the lane is still empty, and no data objects are in the way.
+        """Return whether the lane is still empty, and no data objects are in the way.
 
         Raises:
             Stalled: OUTPUT_OCCUPIED, such objects exist and the lane is still empty. Otherwise they

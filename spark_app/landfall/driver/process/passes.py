@@ -303,7 +303,7 @@ class StoreUpkeep(Part):
         parts.housekeeping.mirror(parts.completer.applied_through, parts.lost.missing)
 
     def is_ours(self, key: str) -> bool:
-        """Whether an upload with this key is of this lane."""
+        """Return whether an upload with this key is of this lane."""
         parts = self.parts
         return is_ours(parts.group.metadata.name, parts.state.members, key)
 

@@ -81,7 +81,7 @@ class Patience:
     _commits: int = -1
 
     def is_exceeded(self, status: Status) -> bool:
-        """Whether this status is the first that is beyond the limit."""
+        """Return whether this status is the first that is beyond the limit."""
         now, failed = datetime.fromisoformat(status.time), status.commits.last_failure
         waits = failed is not None and status.commits.consecutive_failures > 0
         if self._since is None or not waits or status.commits.total != self._commits:
@@ -296,7 +296,7 @@ def _schedule(group: ConsumerGroup, options: Options) -> Schedule | None:
 
 
 def has_end(group: ConsumerGroup, options: Options) -> bool:
-    """Whether a run ends by itself, so that ending before is no success."""
+    """Return whether a run ends by itself, so that ending before is no success."""
     has_goal = options.goal is not None or _schedule(group, options) is not None
     return options.until_caught_up or (has_goal and not options.stays)
 

@@ -1,1 +1,1 @@
-"""Replaces objects by others: compaction, promotion, undo, and the deletion of the old ones."""
+"""Replaces objects: compaction, promotion, undo, and the deletion of the old ones."""

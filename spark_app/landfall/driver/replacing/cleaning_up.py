@@ -1,10 +1,10 @@
-"""Deletes what has retired by REPLACEs that are applied; nobody waits for it (docs/adr/0066).
+"""Deletes the old objects of applied REPLACEs, while nothing waits (docs/adr/0066).
 
-New objects count from the record on that calls their REPLACE applied. What is left to do is to keep
-a copy of each old object and to delete it, and to delete what a REPLACE that was given up had
+New objects count from the record that calls their REPLACE applied. What is left to do is to keep a
+copy of each old object and to delete it, and to delete what a REPLACE that was given up had
 decided. That may take hours, or be refused for ever: by a policy, a lock, a key that is disabled.
-What cannot be deleted is named in the status and tried again, after everything else. RETIRED says
-that nothing is left, so that the next driver need not look.
+What cannot be deleted is named in the status and tried again, after everything else. RETIRED
+records that nothing is left, so that the next driver need not look.
 
 Nothing begins before ``landfall.driver.replacing.grace_period`` allows it. If the way back has
 expired by then, no copy is kept.
@@ -50,7 +50,7 @@ class Deletion:
 
 @dataclass(slots=True)
 class _CleanUp:
-    """What is left of a REPLACE.
+    """The remaining deletions of a REPLACE.
 
     Attributes:
         reading: reads what there is to do.
@@ -87,7 +87,7 @@ class CleaningUp:
     ) -> None:
         """``wake`` is called, from any thread, when something has ended.
 
-        ``copies`` says whether a copy is kept of each old object.
+        ``copies``: whether a copy is kept of each old object.
         """
         self._deps, self._lane, self._wake, self._copies = deps, lane, wake, copies
         self.pool = deps.background.pool(THREADS, "retire")
@@ -100,7 +100,7 @@ class CleaningUp:
             self._begun[slot] = _CleanUp(self._read(slot, pending))
 
     def advance(self, now: datetime, pending: "dict[int, PendingReplacement]") -> list[int]:
-        """Go on with everything; returns the slots of REPLACEs of which nothing is left."""
+        """Continue everything; return the slots of REPLACEs with nothing left."""
         for slot, one in self._begun.items():
             self._collect(slot, one, now)
             if one.wait_until is None or now >= one.wait_until:
@@ -111,15 +111,15 @@ class CleaningUp:
         return [slot for slot, one in self._begun.items() if one.is_done]
 
     def forget(self, slots: Iterable[int]) -> None:
-        """Forget REPLACEs of which nothing is left, as the ledger says it now."""
+        """Forget REPLACEs with nothing left, now that the ledger records it."""
         for slot in slots:
             del self._begun[slot]
             log.info("replaced objects are gone", extra={"slot": slot})
 
     def is_advancing(self, deletable: Iterable[int]) -> bool:
-        """Whether more will be gone soon; what the store has refused does not count.
+        """Return whether more will be gone soon; what the store has refused does not count.
 
-        ``deletable`` are the slots of REPLACEs of which something may be left to be deleted now.
+        ``deletable`` are the slots of REPLACEs that may have objects left to be deleted now.
         """
         is_new = any(slot not in self._begun for slot in deletable)
         return is_new or any(not (one.is_done or one.failures) for one in self._begun.values())
@@ -136,7 +136,7 @@ class CleaningUp:
 
     @property
     def note(self) -> str:
-        """What is left and what is refused; empty if nothing."""
+        """A line on what is left and what is refused; empty if nothing."""
         lines = []
         if self.problem:
             lines.append(
@@ -197,7 +197,7 @@ class CleaningUp:
         return future
 
     def _deletions(self, slot: int, pending: PendingReplacement) -> list[Deletion]:
-        """What there is to do; the last comes first.
+        """Return the deletions to do, in reverse order.
 
         Raises:
             Retry: the store does not answer.
@@ -210,7 +210,7 @@ class CleaningUp:
     def deletions(
         self, slot: int, listed: Replaced, given_up: Iterable[Replaced]
     ) -> Iterator[Deletion]:
-        """What a REPLACE leaves to be deleted, and those that it was recorded instead of."""
+        """Return what a REPLACE, and the ones that it supersedes, leave to be deleted."""
         lane, left = self._lane, self._foreign.append
         retiring = Retiring(
             self._deps.store, lane.group, lane.name, slot, left, copies=self._copies
@@ -230,9 +230,9 @@ MAX_DELETED = 1000
 
 
 def delete_expired(lane: Lane, state: State, retain: timedelta, now: datetime) -> int:
-    """Delete copies of what has retired by REPLACEs that were applied longer than ``retain`` ago.
+    """Delete copies of old objects of REPLACEs that were applied longer than ``retain`` ago.
 
-    Those of a REPLACE of whose old objects some are left stay. Returns how many are deleted.
+    Copies of a REPLACE with old objects left stay. Returns how many are deleted.
 
     Raises:
         Retry: the store does not answer.
@@ -271,10 +271,10 @@ def _chunks(keys: Iterator[str]) -> Iterator[list[str]]:
         yield some
 
 
-# Takes objects out of readers' sight whose place others have taken, once those are visible.
+# Deletes replaced objects, once their replacements are visible.
 #
-# Whatever comes in between, each step may be taken again, by any number of drivers at once: a copy
-# has one name and one content, and what is deleted has a name that is never given again.
+# After any interruption, each step may be taken again, by any number of drivers at once: a copy has
+# one name and one content, and what is deleted has a name that is never given again.
 
 
 @dataclass(frozen=True)
@@ -300,8 +300,8 @@ class Retiring:
     def retire(self, retiring: RetiringObject) -> None:
         """Keep a copy of an object, and delete it; afterwards no former driver can bring it back.
 
-        What somebody else has put in its place stays there, and no copy is kept of it: to delete it
-        is not ours, and what readers of the ledger read is visible elsewhere by now.
+        An object with which another program has overwritten it stays, and no copy is kept of it: it
+        is not ours to delete, and what readers of the ledger read is visible elsewhere by now.
 
         Raises:
             Retry: the store does not answer.
@@ -323,7 +323,7 @@ class Retiring:
             self.left(upload.key)
 
     def _is_foreign(self, upload: Upload) -> bool:
-        """Whether somebody has overwritten the object of an upload."""
+        """Return whether another program has overwritten the object of an upload."""
         for _ in range(2):  # while another driver deletes it, it may have lost its token already
             found = self.store.stat(upload.key)
             if found is None or is_made_by(upload, found):
@@ -341,19 +341,19 @@ class Retiring:
         self.store.complete(copy)
 
     def give_up(self, upload: Upload) -> None:
-        """Delete a new object that nobody needs, whether it is visible by now or not.
+        """Delete a new object that is not needed, whether it is visible by now or not.
 
         Raises:
             Retry: as ``retire``.
         """
         self.store.abort(upload.key, upload.upload_id)
-        # Where nobody can abort an upload, it is completed: what is left of it would stay else.
+        # Where uploads cannot be aborted, it is completed: what is left of it would stay else.
         try:
             self.store.complete(upload)
         except UploadLost:
             pass
         except StoreDenied:
-            if not self.store.discards_uploads:  # else it is aborted, and nobody completes it
+            if not self.store.discards_uploads:  # else it is aborted, and never completed
                 raise
         except Stalled:
             if not self._is_foreign(upload):

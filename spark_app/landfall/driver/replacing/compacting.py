@@ -1,13 +1,12 @@
-"""Merges small objects beside landing, as ``spec.compact`` asks for, up to a plan to be recorded.
+"""Merges small objects alongside landing, by ``spec.compact``, up to a plan to be recorded.
 
-A thread follows the ledger (``compaction_folders``). Once an output partition is complete, it
-plans which of its objects are merged (``decide.compaction``) and lets tasks merge them. What is
-ready then is a plan: objects that retire, and uploads that take their place. The driver records it
-with a REPLACE, or refuses it: then its uploads are aborted, and what is in the
-ledger by then is planned anew. While a REPLACE is not applied, nothing is planned: so no object
-can be in two plans.
+A thread follows the ledger (``compaction_folders``). Once an output partition is complete, it plans
+which of its objects are merged (``decide.compaction``) and lets tasks merge them. The result is a
+plan: objects that retire, and uploads that replace them. The driver records it with a REPLACE, or
+refuses it: then its uploads are aborted, and what is in the ledger by then is planned again. While
+a REPLACE is not applied, nothing is planned: so no object can be in two plans.
 
-Merges take at most a quarter of Spark's task slots, and at least one, so that landing goes on. A
+Merges take at most a quarter of Spark's task slots, and at least one, so that landing continues. A
 process that ends loses what it has merged and not recorded; the uploads are aborted as orphans.
 """
 
@@ -45,7 +44,7 @@ RETRY_PAUSE = timedelta(minutes=5)
 
 @dataclass
 class _Counts:
-    """What was recorded so far, and how often that failed."""
+    """Counts of recorded merges and of failures."""
 
     objects: int = 0
     new: int = 0
@@ -64,7 +63,7 @@ class _Counts:
 def planner_of(
     group: ConsumerGroup, deps: DriverDeps, lane: Lane, wake: Callable[[], object]
 ) -> Planner:
-    """What merges the objects of a group, if it is to."""
+    """Return the planner that merges the objects of a group, if it is to."""
     return Compacting(group, deps, lane, wake) if group.spec.compacts else NoPlanner()
 
 
@@ -99,7 +98,7 @@ class Compacting:
     def observe(self, state: State) -> None:
         """Take note of the ledger, in every pass of the driver: perhaps there is something to do.
 
-        Merging begins only after this, so not before the sweep for the orphans of others has
+        Merging begins only after this, so not before the sweep for the orphans of other drivers has
         ended.
         """
         if state.replacing or self._is_busy:
@@ -133,7 +132,7 @@ class Compacting:
         ends: bool = False,
         until_deleted: bool = True,
     ) -> Mapping[str, int]:
-        """See ``Planner``: topics whose folders nobody lists, or are not merged, wait for none."""
+        """See ``Planner``: topics whose folders are not listed, or not merged, wait for nothing."""
         if not self._are_listed:
             return wanted
         merged = {
@@ -155,7 +154,7 @@ class Compacting:
         return {topic: until for topic, until in wanted.items() if topic not in merged} | ready
 
     def _has_old(self, state: State, topic: str, until: int) -> bool:
-        """Whether replaced objects are left in folders that a topic is complete with up to then."""
+        """Return whether replaced objects are left in a topic's complete folders up to then."""
         after, calendar = state.decided_horizons.get(topic, -1), self._calendars.of(topic)
         names = (
             parse_key(f"{folder}/0_0_{0:020d}")
@@ -170,7 +169,7 @@ class Compacting:
         return any(after < period.end <= until for period in chain.from_iterable(periods))
 
     def take(self) -> PlannedReplacement | None:
-        """The plan that is ready; the caller says ``recorded`` or ``refused`` later."""
+        """Return the plan that is ready; the caller calls ``recorded`` or ``refused`` later."""
         with self._lock:
             if self._ready is not None:
                 self._taken, self._ready = self._ready, None
@@ -213,7 +212,7 @@ class Compacting:
         return frozenset(upload.upload_id for plan in plans for upload in plan.uploads)
 
     def stop(self) -> Iterable[Upload]:
-        """Do nothing more; returns the uploads of the plan that nobody has taken, to be aborted."""
+        """Do nothing more; return the uploads of the plan that was not taken, to be aborted."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             ready, self._ready = self._ready, None
@@ -250,7 +249,7 @@ class Compacting:
         except LandfallError as error:
             problem = str(error)
             log.warning("compaction failed", extra={"why": problem})
-        except Exception as error:  # no thread may end by it, and landing goes on
+        except Exception as error:  # no thread may end by it, and landing continues
             problem = f"{type(error).__name__}: {error}"
             log.exception("compaction failed unexpectedly")
         if problem:

@@ -30,7 +30,7 @@ from landfall.publish.finished import Calendars
 log = logging.getLogger(__name__)
 
 LATE_PAUSE, LONGEST_LATE = timedelta(minutes=10), timedelta(hours=6)
-"""How long the first object that comes late to a complete output partition waits for others. It
+"""How long the first object that comes late to a complete output partition waits for more. It
 doubles with each merge of late ones, up to the second.
 """
 LONGEST_DEDUPED = timedelta(days=1)
@@ -40,14 +40,14 @@ a day, however often rows come late. Longer, the small objects would become many
 """
 AHEAD = timedelta(days=2)
 """A folder whose hour or day ends later than this from now is left out: a wrong clock wrote it, and
-whoever starts would have to read the ledger from its first object on.
+each driver that starts would have to read the ledger from its first object.
 """
 MAX_OBJECTS = 500_000
 """How many objects are kept at most, a kilobyte or so each; the folders with the oldest go."""
 MAX_SETTLED = 10_000
 """How many folders with nothing to do are kept for objects that come late."""
 HINT = "compaction-of-complete-output-partitions"
-"""The name of the hint, among those of publishers; too long to be the name of one."""
+"""The name of the hint, among the hints of publishers; too long to be the name of one."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Folder:
         failures: how often in a row its objects could not be merged.
         late_since: when the first object was seen that came late and is not merged; None if none.
         late_merges: how often late objects were merged, the last time at ``merged_at``.
-        longest_wait: how long an object that comes late waits for others at most.
+        longest_wait: how long an object that comes late waits for more at most.
     """
 
     path: str
@@ -82,9 +82,9 @@ class Folder:
     longest_wait: timedelta = LONGEST_LATE
 
     def wait_for_late(self, now: datetime) -> None:
-        """Let an object that comes late wait for others, but not each for the next one."""
+        """Let an object that comes late wait for more, but not each for the next one."""
         if self.late_since is None:
-            # Asked for the first one only: while others wait, they have not stopped coming.
+            # Asked for the first one only: while late objects wait, they have not stopped coming.
             if self.merged_at is not None and now - self.merged_at >= self.longest_wait:
                 self.late_merges = 0
             self.late_since = now
@@ -92,7 +92,7 @@ class Folder:
         self.due = self.late_since + min(LATE_PAUSE * 2**doublings, self.longest_wait)
 
     def merge_late(self, now: datetime) -> None:
-        """Take note that objects were merged; others may have come since that was planned."""
+        """Take note that objects were merged; more may have come since that was planned."""
         if self.late_since is not None:
             self.late_merges, self.merged_at = self.late_merges + 1, now
             self.late_since = self.due = None
@@ -216,8 +216,8 @@ class Folders:
     def _leave_former(self, gone: Collection[TopicPartition]) -> None:
         """Merge nothing of topic partitions that leave.
 
-        Offsets may begin anew when they enter again, and nothing in a merged object would tell the
-        rows of both apart.
+        Offsets may begin again when they re-enter, and nothing in a merged object would distinguish
+        the rows of both.
         """
         for folder in self.folders.values() if gone else ():
             folder.objects = {
@@ -253,7 +253,7 @@ class Folders:
             folder.wait_for_late(now)
 
     def _replace(self, slot: int, state: State, now: datetime) -> None:
-        """Put objects in the place of others, as a REPLACE says that is applied now."""
+        """Replace objects, as a REPLACE that is applied now records."""
         record, listed = read_replace(self._lane, state, slot)
         retired = {each.landed.upload.key for each in listed.retire}
         if record.purpose is not Purpose.COMPACT:
@@ -277,9 +277,9 @@ class Folders:
     def _leave(self, record: Replace, listed: Replaced, now: datetime) -> None:
         """Merge nothing that a REPLACE has brought, which is no merge.
 
-        Whoever took a merge back, or gave one up, does not want it again, and others bring objects
-        of specs that this ledger does not name. But what a driver gave up is merged, later: an
-        upload was lost.
+        A user who took a merge back, or gave one up, does not want it again, and other REPLACEs
+        bring objects of specs that this ledger does not name. But what a driver gave up is merged,
+        later: an upload was lost.
         """
         for path in listed.folders:
             self.folders.pop(path, None)

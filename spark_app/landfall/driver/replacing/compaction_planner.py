@@ -36,7 +36,7 @@ SLOTS_PER_TASK = 4
 SHARE_BYTES = 512 * 2**20
 """How many bytes a task merges before its plan is complete, and a merge more."""
 MAX_PLAN_OBJECTS = 20_000
-"""How many objects retire by a plan, and those of a folder more."""
+"""How many objects retire by a plan; those in its last folder may exceed it."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=6)
 """How long a folder rests that could not be merged: it doubles each time."""
 MAX_FAILURES = 10
@@ -65,13 +65,13 @@ class CompactionPlanner:
         self.waiting = (0, 0)
         """Folders with objects to merge, now or once complete, and objects of complete ones."""
         self.uncompared = 0
-        """Rows of recorded merges whose keys were not compared with those of most rows."""
+        """Rows of recorded merges whose keys were not compared with the keys of most rows."""
         self._planned_uncompared = 0
         self.next_due: datetime | None = None
         """When there is something to do next without anything new in the ledger."""
 
     def plan(self) -> tuple[PlannedReplacement | None, str]:
-        """What is merged now, and what is wrong with what is not; nothing and "" if all is done.
+        """Return the merges to record now, and what is wrong with the rest; None and "" if done.
 
         Raises:
             Retry: the store or Spark does not answer.
@@ -138,7 +138,7 @@ class CompactionPlanner:
         return MergeRules(rules.below, rules.target, rules.dedupe is not None, max_rows)
 
     def _can_merge(self, folder: Folder, each: Mergeable) -> bool:
-        """Whether the format of an object, by the stored spec, can be merged at all."""
+        """Return whether the format of an object, by the stored spec, can be merged at all."""
         known = (folder.topic, each.spec)
         if known not in self._extensions:
             allowed = allowed_plug_ins(self._group, LANE, each.spec)
@@ -177,9 +177,9 @@ class CompactionPlanner:
         return (self._replacement(token, read_through, merged) if merged else None), problem
 
     def _is_given_up(self, folder: Folder, error: LandfallError | None) -> bool:
-        """Take note of how the merge of a folder went; whether it is not to be tried again.
+        """Take note of how a folder's merge went; return whether it is not to be retried.
 
-        One that fails must not be in the way of others, which can be merged.
+        One that fails must not be in the way of folders that can be merged.
         """
         if error is None:
             folder.failures = 0
@@ -204,12 +204,12 @@ class CompactionPlanner:
 
 @dataclass
 class _Chosen:
-    """What a plan merges.
+    """The merges of a plan.
 
     Attributes:
         tasks: how many tasks merge.
         folders: whose objects are merged.
-        uncompared: rows of these whose keys are not compared with those of most rows.
+        uncompared: rows of these whose keys are not compared with the keys of most rows.
     """
 
     tasks: int
@@ -221,7 +221,7 @@ class _Chosen:
         self._loads, self._objects = [0] * self.tasks, 0
 
     def is_full(self) -> bool:
-        """Whether the plan is as large as it should be."""
+        """Return whether the plan is as large as it should be."""
         return (
             min(self._loads) >= SHARE_BYTES
             or self._objects >= MAX_PLAN_OBJECTS

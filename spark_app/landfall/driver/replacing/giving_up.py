@@ -1,8 +1,8 @@
 """Gives up a REPLACE that is not applied: its old objects count as before (docs/adr/0075).
 
 Nothing is deleted before a record calls a REPLACE applied. So as long as none does, the old objects
-are all there, and a REPLACE *instead* of it, with an empty list, says that they stay. What it has
-made visible or uploaded is cleaned up afterwards, as what retires is. Nothing is lost by it but
+are all there, and a REPLACE *instead* of it, with an empty list, records that they stay. What it
+has made visible or uploaded is cleaned up afterwards, as what retires is. Nothing is lost by it but
 work: a merge is planned again, a promotion or an undoing may be asked for again.
 """
 
@@ -25,8 +25,8 @@ def given_up(
         slots: where the list is stored.
         lane: the ledger.
         record: the REPLACE that is given up.
-        token: a name that nobody has used before.
-        decision: of who asked for it.
+        token: a name that was never used before.
+        decision: of the user who asked for it.
 
     Raises:
         Retry: the store does not answer; nothing is recorded.
@@ -38,12 +38,12 @@ def given_up(
 
 
 def why_not_given_up(state: State, slot: int, applied_through: int) -> str:
-    """Why the REPLACE in a slot cannot be given up; empty if it can be.
+    """Return why the REPLACE in a slot cannot be given up; empty if it can be.
 
     Args:
         state: of the lane.
         slot: of the REPLACE.
-        applied_through: up to which slot everything is visible, whether a record says so or not.
+        applied_through: up to which slot everything is visible, whether a record names it or not.
     """
     pending = state.replacing.get(slot)
     if pending is None or slot <= applied_through:

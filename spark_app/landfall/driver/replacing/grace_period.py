@@ -43,7 +43,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What a look at a REPLACE has found.
+    """The result of a look at a REPLACE.
 
     Attributes:
         wait_until: nothing may be deleted before this time; None if it may be now.
@@ -100,7 +100,7 @@ class GracePeriod:
         return frozenset(self._over)
 
     def is_looking(self, state: State) -> bool:
-        """Whether it is known soon that more may be deleted."""
+        """Return whether it is known soon that more may be deleted."""
         kept = sorted(state.retiring.keys() - self._over)
         return self._looking is not None or (bool(kept) and kept[0] not in self._found)
 

@@ -1,7 +1,7 @@
-"""Promotes a backfill: what it has landed takes the place of what was live.
+"""Promotes a backfill: the objects that it has landed replace the live ones.
 
 A generator, as ``landfall.driver.replacing.undo``: it yields what it waits for, and the thread that
-appends to the lane sends it the result. ``landfall.driver.replacing.promoting`` says what is
+appends to the lane sends it the result. ``landfall.driver.replacing.promoting`` defines what is
 copied, and under which names.
 
 Merged objects with rows inside and outside of the ranges are cut in two before that, by a REPLACE
@@ -226,7 +226,7 @@ Result = TypeVar("Result")
 
 
 class _Lent(Executor):
-    """A pool that whoever uses it does not end."""
+    """Wraps a shared pool; ``shutdown`` does not end it."""
 
     def __init__(self, pool: Executor) -> None:
         self._pool = pool
@@ -245,7 +245,7 @@ class _Lent(Executor):
 
 @dataclass(frozen=True, slots=True)
 class _Promotable:
-    """What there is to promote."""
+    """The contents of a backfill that can be promoted."""
 
     lanes: Lanes
     plan: SidePlan
@@ -253,7 +253,7 @@ class _Promotable:
 
     @property
     def read_through(self) -> int:
-        """Up to which slot the live ledger says that everything is applied."""
+        """The slot up to which the live ledger records that everything is applied."""
         return self.lanes.live.called_applied
 
     @property
@@ -279,8 +279,8 @@ class Promoting:
         lane: the live ledger.
         token: what is in the metadata of each copy.
         runner: cuts objects.
-        specs: the stored specs that the live ledger will name, by generation, if whoever promotes
-            opens the lane for it.
+        specs: the stored specs that the live ledger will name, by generation, if the promotion
+            opens the lane itself.
     """
 
     group: ConsumerGroup
@@ -291,7 +291,7 @@ class Promoting:
     specs: Mapping[int, str] = field(default_factory=dict)
 
     def found(self, name: str) -> _Promotable | _Promoted | Refusal:
-        """What there is to promote, or why nothing is.
+        """Return what there is to promote, or why nothing is.
 
         Raises:
             Retry: the store does not answer, or something live is not visible yet.
@@ -420,7 +420,7 @@ def _or_refusal(work: Callable[[], Result]) -> Result | Refusal:
 def promote(
     request: PromoteRequest, promoting: Promoting, decision: Decision, effects: ReplacingEffects
 ) -> Steps:
-    """Put what a backfill has landed in the place of the live objects of the same ranges.
+    """Replace the live objects of a backfill's ranges by the ones that it has landed.
 
     Raises:
         Fenced: another driver has opened the lane.
@@ -515,7 +515,7 @@ def _abort(store: Store, plan: PlannedReplacement) -> None:
 
 
 def _text(name: str, made: Promotion) -> str:
-    """What takes the place of what, in a line."""
+    """Return the promotion in one line."""
     new = [each.source.landed for each in made.promoted]
     old = made.replaced
     instead = plural(len(old), "object")

@@ -1,11 +1,11 @@
-"""Records that objects take the place of others, and carries it out (docs/adr/0029).
+"""Records that objects replace existing ones, and carries it out (docs/adr/0029).
 
 In this order, which ``tests/model/replacing.py`` explores: the REPLACE; the new objects become
-visible; a record calls the slot applied. From then on they count, and nobody waits for more:
-``landfall.driver.replacing.cleaning_up`` deletes the old ones, and RETIRED says when none is left
-(docs/adr/0066). A driver that opens the lane goes on with what former ones have begun.
+visible; a record calls the slot applied. From then they count, and nothing waits for more:
+``landfall.driver.replacing.cleaning_up`` deletes the old ones, and RETIRED records when none is
+left (docs/adr/0066). A driver that opens the lane continues what former ones have begun.
 
-Nobody waits for a REPLACE that takes long, or that the store refuses to make visible
+Nothing waits for a REPLACE that takes long, or that the store refuses to make visible
 (docs/adr/0075). If anything was recorded after it that only waits for it, it is decided *again*, by
 a later record that is the same: what came in between is applied without it.
 
@@ -90,7 +90,7 @@ class _Running:
     """A REPLACE that is not applied.
 
     Attributes:
-        pending: what the ledger says of it.
+        pending: its entry in the ledger.
         since: when it was recorded, or found.
         reading: reads it and its list; None if this driver has recorded it.
         record: it, once the new objects were given to the completer.
@@ -116,8 +116,8 @@ class Replacements(Part):
         append: appends a record.
         completer: makes new objects visible.
         wake: called, from any thread, when something has ended.
-        abort: aborts uploads that nobody needs.
-        draining: says whether the driver must end, so that nothing new is recorded.
+        abort: aborts uploads that are not needed.
+        draining: shows whether the driver must end, so that nothing new is recorded.
         retain: how long what retired can be brought back.
         keep: how long old objects stay where they are.
         positions: of publishers that must have followed before old objects are deleted.
@@ -163,10 +163,10 @@ class Replacements(Part):
             self._running[slot] = _Running(pending, self.deps.clock(), reading)
 
     def finish_merging(self, *, merges: bool) -> bool:
-        """Whether something is under way that a driver waits for before it ends.
+        """Return whether something is under way that a driver waits for before it ends.
 
         Args:
-            merges: whether what is due may begin now, since nobody waits for the end.
+            merges: whether what is due may begin now, since nothing waits for the end.
         """
         # What the store refuses is left to the next driver.
         running = any(not self.completer.refused(slot) for slot in self._running)
@@ -180,7 +180,7 @@ class Replacements(Part):
 
     @property
     def note(self) -> str:
-        """What goes on, and what the planner cannot do; empty if nothing."""
+        """A line on work under way, and on what the planner cannot do; empty if nothing."""
         running = plural(len(self._running), "ledger record")
         busy = f"putting objects in the place of others: {running}" if self._running else ""
         if self.refused:
@@ -198,7 +198,7 @@ class Replacements(Part):
 
     @property
     def status(self) -> ReplacingStatus:
-        """What is left to do, and what the store refuses."""
+        """The work that is left, and what the store refuses."""
         refused, left = self.refused, self._cleaning_up.left
         undeletable = left if self._cleaning_up.problem else 0
         found = (str(error) for error in refused.values())
@@ -264,7 +264,7 @@ class Replacements(Part):
         return after
 
     def _append(self, make: Callable[..., Record]) -> tuple[State, Replace]:
-        """Append a REPLACE, and let nobody call its slot applied before it is released."""
+        """Append a REPLACE, and hold its slot, so that it is not called applied before its release."""
         made = list[Replace]()
 
         def kept(header: Header) -> Record:
@@ -310,7 +310,7 @@ class Replacements(Part):
         )
 
     def _settled(self) -> "Future[None]":
-        """What has a result once nothing is being replaced, or after ``PATIENCE``."""
+        """Return a future that is done once nothing is being replaced, or after ``PATIENCE``."""
         waiting = Future[None]()
         self._waiting.append((waiting, self.deps.clock() + PATIENCE))
         return waiting
@@ -347,7 +347,7 @@ class Replacements(Part):
         return self.planner.protected.union(upload.upload_id for upload in taken)
 
     def recover(self, report: Callable[[], None], wait: Callable[[], None]) -> None:
-        """Return once it is known what former drivers have decided, so that nobody aborts that.
+        """Return once it is known what former drivers have decided, so that it is not aborted.
 
         Raises:
             Stalled: a list is missing or damaged.
@@ -401,7 +401,7 @@ class Replacements(Part):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _clean_up(self, now: datetime, *, begins: bool) -> None:
-        """Go on with the deletion of what has retired, and record what is gone."""
+        """Continue the deletion of retired objects, and record what is gone."""
         retiring = self.writer.state.retiring
         self._deletable = self._grace.over(self.writer.state, now)
         for slot in sorted(self._deletable):
@@ -448,7 +448,7 @@ class Replacements(Part):
             self.planner.refused(plan, why)
 
     def _why_reserved(self, plan: PlannedReplacement) -> str:
-        """Why what was merged is not recorded: an undoing or a promotion copies beside it."""
+        """Return why merges are not recorded: an undoing or a promotion copies at the same time."""
         taken = self._all_reserved.intersection(plan.folders)
         return f"objects in {min(taken)} are being undone or promoted" if taken else ""
 
@@ -494,7 +494,7 @@ class Replacements(Part):
             log.info("replacement decided again", extra=extra)
 
     def _holds_up(self, slot: int, running: _Running, now: datetime) -> bool:
-        """Whether anything waits for nothing but a REPLACE, and has waited for long."""
+        """Return whether anything waits for nothing but a REPLACE, and has waited for long."""
         if running.record is None or not running.pending.retires_later:
             return False
         if now - running.since < self.deps.decide_again_after:

@@ -61,7 +61,7 @@ class Restoring:
         """Copy objects that are to come back, and plan their REPLACE; nothing is recorded.
 
         Args:
-            retire: the objects whose place they take.
+            retire: the objects that they replace.
             back: the objects that come back.
             where: from which objects they are copied.
             pool: makes the copies.
@@ -93,7 +93,7 @@ class Restoring:
                 some = (each.landed for each in back[start : start + AHEAD])
                 made += pool.map(lambda landed: self._copy(landed, where), some)
         except LandfallError:
-            for upload in made:  # what was begun beside it is left to the sweep of orphans
+            for upload in made:  # uploads begun alongside are left to the sweep of orphans
                 with suppress(LandfallError):
                     self.store.abort(upload.key, upload.upload_id)
             raise
@@ -115,7 +115,7 @@ class Restoring:
         yield source  # it was copied and deleted in between
 
     def _sections(self, back: Iterable[RetiringObject]) -> Mapping[str, _Contents]:
-        """What objects hold, by key: of those that were merged, what their lists say."""
+        """Return the contents of objects, by key: for merged ones, as their lists record."""
         found, read = dict[str, _Contents](), set[int]()
         for each in back:
             key, landed = each.landed.upload.key, each.landed

@@ -1,11 +1,11 @@
-"""Undoes a REPLACE: what retired comes back, and what took its place retires.
+"""Undoes a REPLACE: restores the old objects and deletes the new ones.
 
 One that is not applied is given up: what it was to replace stays
 (``landfall.driver.replacing.giving_up``).
 
 A generator (``landfall.driver.core.steps``): it yields what it waits for, and the thread that
-appends to the lane sends it the result. Whether it can be undone, the whole ledger says
-(``landfall.driver.decide.undoing``): what the REPLACE made must count, under whichever names.
+appends to the lane sends it the result. Whether it can be undone depends on the whole ledger
+(``landfall.driver.decide.undoing``): what the REPLACE made must count, under any names.
 """
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
@@ -62,15 +62,15 @@ def _gives_nothing_up(slot: int, _: Decision) -> State:
 
 @dataclass(frozen=True)
 class ReplacingEffects:
-    """What an undoing or a promotion does to the lane, on the thread that appends.
+    """The effects of an undoing or a promotion on the lane, on the thread that appends.
 
     Attributes:
         state: the lane's, now.
         why_not: why a plan must not be recorded now; empty if it may be.
         record: appends the REPLACE of a plan, and returns the state after it.
-        pool: runs the rest beside that thread.
+        pool: runs the rest in other threads.
         copiers: make the copies.
-        reserve: has nothing else replaced in these folders until what it returns is called.
+        reserve: keeps all else from being replaced in these folders until its result is called.
         settled: has a result once nothing is being replaced, or after a while.
         give_up: appends what gives up a REPLACE that is not applied; returns the state after it.
     """
@@ -99,7 +99,7 @@ class _Pending:
 
     @property
     def text(self) -> str:
-        """What stays and what is discarded, in a line."""
+        """The outcome in a line: what stays and what is discarded."""
         stay = plural(len(self.listed.retire), "object")
         discarded = plural(len(self.listed.objects), "new object")
         return f"REPLACE: {stay} stay, {discarded} discarded, as slot {self.slot} is not applied"
@@ -107,7 +107,7 @@ class _Pending:
 
 @dataclass(frozen=True)
 class _Undoing:
-    """What is undone.
+    """The REPLACE to undo, and the objects that this concerns.
 
     Attributes:
         restoring: by which copies are made.
@@ -138,7 +138,7 @@ class _Undoing:
 
     @property
     def text(self) -> str:
-        """What takes the place of what, in a line."""
+        """The undoing in one line."""
         back, instead = plural(len(self.back), "object"), plural(len(self.retire), "object")
         return f"REPLACE: {back} back, instead of {instead}"
 
@@ -191,7 +191,7 @@ def _copy(found: _Undoing, decision: Decision, effects: ReplacingEffects) -> Ste
 
 
 class Found(Protocol):
-    """What is to be copied, by a reading of the ledger."""
+    """The copies to make, by a reading of the ledger."""
 
     @property
     def read_through(self) -> int:
@@ -210,7 +210,7 @@ F = TypeVar("F", bound=Found)
 def found_again(
     found: F, find: Callable[[], F | Answer], effects: ReplacingEffects
 ) -> Generator["Future[Any]", Any, F | Answer]:
-    """What is found once nothing is being replaced in the folders, of which copying is no waste.
+    """Search again once nothing is being replaced in the folders, so that no copy is wasted.
 
     Args:
         found: what was found before the folders were reserved.
@@ -245,7 +245,7 @@ def _planned(found: _Undoing, copiers: Executor) -> PlannedReplacement:
 
 
 def _undoing(restoring: Restoring, request: UndoRequest) -> _Undoing | Answer:
-    """What is undone, or why it is not; one that is not applied never was."""
+    """Return what to undo, or why not; one that is not applied was never in force."""
     found = _found(restoring, request)
     return found if not isinstance(found, _Pending) else _not_done(found.slot)
 
@@ -255,7 +255,7 @@ def _not_done(slot: int) -> Answer:
 
 
 def _found(restoring: Restoring, request: UndoRequest) -> _Undoing | _Pending | Answer:
-    """What is undone or given up, or why it is not."""
+    """Return what is undone or given up, or why not."""
     try:
         record, listed = read_replace(restoring.lane, restoring.state, request.slot)
     except ValueError as error:
@@ -276,7 +276,7 @@ def _found(restoring: Restoring, request: UndoRequest) -> _Undoing | _Pending | 
 def _of_applied(
     restoring: Restoring, found: "_Ledger", slot: int, folders: frozenset[str]
 ) -> _Undoing | Answer:
-    """What is undone of a REPLACE in whose way nothing is."""
+    """Return what to undo of a REPLACE that has no obstacle."""
     # What a later one has done again is kept longer.
     same = found.contents.same_as(slot, folders)
     record, listed = read_replace(restoring.lane, restoring.state, same)
@@ -289,7 +289,7 @@ def _of_applied(
 
 @dataclass(frozen=True)
 class _Ledger:
-    """What a ledger says about some folders.
+    """The records of a ledger about some folders.
 
     Attributes:
         contents: what counts in them.
@@ -330,7 +330,7 @@ class _Ledger:
         )
 
     def _in_the_way(self, obstacle: Obstacle, slot: int, folders: frozenset[str]) -> str:
-        """What must be undone first, by a command that may be given as it is."""
+        """Return what must be undone first, with a command that can be run as it is."""
         where = obstacle.where
         if not obstacle.is_replace:
             return (
@@ -352,7 +352,7 @@ class _Ledger:
 
 
 def _rewritten(record: Replace) -> frozenset[TopicPartition]:
-    """The topic partitions of which ranges get other rows."""
+    """Return the topic partitions with ranges that get other rows."""
     if not changes_rows(record.purpose, record.undoes):
         return frozenset()
     return frozenset(slice_.topic_partition for slice_ in record.slices)
@@ -385,7 +385,7 @@ def _effects(restoring: Restoring) -> Iterator[Effect]:
 
 
 def _concerns(effect: Effect, folders: frozenset[str]) -> bool:
-    """Whether an event may change what counts in folders, or which rows a range has."""
+    """Return whether an event may change what counts in folders, or which rows a range has."""
     match effect:
         case LifetimeBegan() | LifetimeEnded():
             return True
@@ -405,7 +405,7 @@ def _listed(restoring: Restoring, record: Replace, folders: frozenset[str]) -> R
 
 
 def _why_not_asked(record: Replace, listed: Replaced, folders: frozenset[str]) -> str:
-    """Why a REPLACE is not undone, whatever came after it; empty if it may be."""
+    """Return why a REPLACE is not undone, regardless of later ones; empty if it may be."""
     slot = record.header.seq
     if record.instead != -1 and not record.again:
         return (
@@ -439,13 +439,13 @@ def _why_rows_differ(restoring: Restoring, record: Replace, names: frozenset[str
 
 
 def _pending(restoring: Restoring, request: UndoRequest, listed: Replaced) -> _Pending | Answer:
-    """What is given up, or why it is not."""
+    """Return what is given up, or why not."""
     if request.output_partitions:
         return _refused(
             f"the REPLACE in slot {request.slot} is not applied yet, and can be given up as a "
             "whole only: without --output-partition"
         )
-    # What is visible already, the next record may say.
+    # The next record may already call what is visible applied.
     why = why_not_given_up(restoring.state, request.slot, restoring.read_through)
     return _refused(why) if why else _Pending(request.slot, listed)
 

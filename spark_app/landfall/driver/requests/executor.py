@@ -62,7 +62,7 @@ class RequestLane(Protocol):
         ...
 
     def is_fenced(self) -> bool:
-        """Whether another driver has opened the lane since ``state``."""
+        """Return whether another driver has opened the lane since ``state``."""
         ...
 
     def apply(self, slot: int, objects: Iterable[LandedObject], /) -> None:

@@ -120,7 +120,7 @@ class LeaseSession:
         )
 
     def _is_busy(self, state: State) -> bool:
-        """Whether another session has the lane, and goes on."""
+        """Return whether another session has the lane, and goes on."""
         if state.holding is not LaneOwnership.HELD or not state.writer.startswith(SESSION):
             return False
         now = time.monotonic()

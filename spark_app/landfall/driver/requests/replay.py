@@ -259,7 +259,7 @@ def _describe(slices: Sequence[ReplayedSlice]) -> str:
 
 
 def _is_in_lane(state: State, origin: Origin) -> bool:
-    """Whether the dead letters are of the topic partition as it is in the lane now.
+    """Return whether the dead letters are of the topic partition as it is in the lane now.
 
     Those of an earlier topic of that name, or from before a reset, are of offsets that were landed
     again, or of other records.

@@ -123,7 +123,7 @@ def jvm_flags(archive: ClassArchive | None) -> str:
 
 
 def is_local(master: str | None) -> TypeGuard[str]:
-    """Whether tasks run on this machine, started by this process."""
+    """Return whether tasks run on this machine, started by this process."""
     return bool(master and master.startswith("local"))
 
 

@@ -99,7 +99,7 @@ def fork_server(
 
 
 def has_one_thread() -> bool:
-    """Whether the process has no thread that a fork would lose."""
+    """Return whether the process has no thread that a fork would lose."""
     names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
     return len([name for name in names if name not in _HARMLESS_THREADS]) == 1
 
