@@ -23,12 +23,12 @@ EVERYTHING = OffsetRange(0, MAX_OFFSET)
 
 
 def read_landed(lane: Lane, store: Store | None = None, within: Ranges | None = None) -> LandedNow:
-    """What is landed through the last slot; two kilobytes of memory for each object.
+    """Return what is landed through the last slot; two kilobytes of memory for each object.
 
     Args:
         lane: whose ledger is read.
-        store: of its objects, in which is looked for those that the ledger does not call visible
-            yet; without it, they do not count.
+        store: where objects are looked up that the ledger does not call visible yet; without it,
+            these do not count.
         within: objects and ranges that have no rows from these offsets are left out.
 
     Raises:
@@ -62,13 +62,13 @@ def _read_within(lane: Lane, within: Ranges) -> tuple[State, LandedNow]:
 
 
 def read_chosen(lane: Lane, store: Store, choice: Choice) -> tuple[LandedNow, Backfill]:
-    """What a choice lands again, and what is landed of it; memory for what is chosen alone.
+    """Return what a choice lands again, and what is landed of it; memory for the choice alone.
 
     The ledger is read twice: first to know in which offsets there may be something that is chosen.
     An object that cannot be cut may have rows outside of these, which are read then, too.
 
     Raises:
-        Stalled: SPEC_INVALID, what is chosen cannot be landed again, or is not there; or as
+        Stalled: SPEC_INVALID, what is chosen cannot be landed again, or does not exist; or as
             ``read_landed``.
         Retry: the store does not answer, or something chosen is not visible yet.
     """

@@ -3,9 +3,9 @@
 A side lane is an ordinary group. Its output root is below ``_landfall/`` of the live group's, where
 readers and the live driver pass it over, and its ledger is there, or below the live group's ledger
 if that is elsewhere. So all proofs of landing hold for it, and what it landed can be read, checked
-and compared before it takes the place of anything.
+and compared before it replaces anything.
 
-The plan is a document in that root, created once: whoever lands, compares or promotes agrees on the
+The plan is a document in that root, created once: landing, comparing and promoting use the same
 ranges. A name whose backfill was discarded is not used again, so nothing of an earlier backfill can
 get into a later one.
 """
@@ -47,7 +47,7 @@ DISCARDED: Final = f"{SYSTEM}/discarded.json"
 VERSION = 1
 """The version of the plan's format."""
 MIN_UPLOAD_BYTES = 512 * 2**20
-"""At least as many object bytes make a slice: nobody waits for the objects of a backfill."""
+"""At least as many object bytes make a slice: no reader waits for the objects of a backfill."""
 _NOT_IN_A_SIDE_LANE = (
     "publish",
     "autoscaling",
@@ -68,7 +68,7 @@ class SideRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SideStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where another partition of the same topics enters, of which nothing is landed."""
+    """The start of another partition of the same topics, which is not landed."""
 
     topic_partition: TopicPartition
     offset: int
@@ -84,7 +84,7 @@ class Retiring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SidePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a backfill lands again. The names of the fields are a persisted format.
+    """The plan of a backfill. The names of the fields are a persisted format.
 
     Attributes:
         version: of the format.
@@ -118,7 +118,7 @@ class SidePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def goal(self) -> GoalType:
-        """What the driver of the side lane lands before it ends."""
+        """The goal of the side lane's driver before it ends."""
         ends = {each.topic_partition: each.offsets.end for each in self.ranges}
         return partial(UntilOffsets, ends)
 
@@ -194,7 +194,7 @@ def side_spec(group: ConsumerGroup, name: str) -> GroupSpec:
     ledger = spec.ledger and spec.ledger.model_copy(
         update={"url": f"{spec.ledger.url.rstrip('/')}/{below}"}
     )
-    # All places, for whoever discards a side lane deletes what is in them.
+    # All places, because discarding a side lane deletes what is in them.
     letters = spec.bad_records.model_copy(
         update={
             "former_places": tuple(
@@ -211,10 +211,10 @@ def side_spec(group: ConsumerGroup, name: str) -> GroupSpec:
 def side_group(
     group: ConsumerGroup, plan: SidePlan, landed: Mapping[str, Any] | None = None
 ) -> ConsumerGroup:
-    """The group that lands a plan, by the present spec of the live group.
+    """Return the group that lands a plan, by the present spec of the live group.
 
     What objects hold is decided by the same fields. All else is made for a lane that lands ranges
-    which are there already, and nobody reads.
+    which exist already, and is not read.
 
     Args:
         group: the live group.
@@ -241,7 +241,7 @@ def side_group(
     spec["uploadPolicy"] = {"maxBytes": most}
     spec["state"] = "Running"
     spec["tuning"]["httpPort"] = 0
-    # A promotion copies its dead letters; from then on the live group says when they expire.
+    # A promotion copies its dead letters; from then the live group decides when they expire.
     spec["badRecords"].pop("retain", None)
     topics = sorted({each.topic_partition.topic for each in plan.ranges})
     named = {"topics": topics, "topicPattern": None, "exclude": None}
@@ -259,9 +259,9 @@ def side_group(
 
 
 def _on_data_loss(of_live: Any) -> Any:
-    """A HOLE would be missing in what takes the place of the live objects; another group's are not.
+    """Return ``onDataLoss`` for a backfill: stall, as replacements would lack a skipped range.
 
-    So a backfill reads what Kafka has lost from where the live group reads it.
+    What Kafka has lost is still read from where the live group reads it.
     """
     return of_live | {"otherwise": "Stall"} if isinstance(of_live, dict) else "Stall"
 
@@ -327,9 +327,9 @@ def discard(
 ) -> int:
     """Delete the objects and uploads of a side lane, whose store this is, and use it no more.
 
-    Its ledger stays, so that a driver which still lands there is fenced. Called again, it goes on.
-    Uploads that tasks of such a driver begin afterwards, the driver of the live group aborts. The
-    ledger is read by pools of ``new_pool``.
+    Its ledger stays, so that a driver which still lands there is fenced. Called again, it
+    continues. Uploads that tasks of such a driver begin afterwards, the driver of the live group
+    aborts. The ledger is read by pools of ``new_pool``.
 
     Returns:
         how many objects were deleted.

@@ -1,10 +1,10 @@
-"""What is left of side lanes that are discarded, and who deletes it.
+"""Deletes what is left of side lanes that are discarded.
 
 ``side_lane.discard`` deletes the objects and uploads that it finds. Tasks of a driver that runs
 elsewhere may begin uploads afterwards, and complete none: a driver of the live group aborts them
 when it looks for orphans. The ledger stays for a while, so that such a driver is fenced; once
-``KEPT`` is over, whoever plans or discards another backfill of the group deletes all that is left.
-The mark stays, a few bytes: its name is not used again.
+``KEPT`` is over, planning or discarding another backfill of the group deletes all that is left. The
+mark stays, a few bytes: its name is not used again.
 """
 
 import logging
@@ -26,7 +26,7 @@ _DELETED_AT_ONCE = 1000
 
 
 class DiscardedLanes:
-    """Says of keys whether they are in a side lane that is discarded; each lane is looked up once.
+    """Decides whether keys are in a discarded side lane; each lane is looked up once.
 
     For one sweep, and one thread.
     """
@@ -43,7 +43,7 @@ class DiscardedLanes:
         self._known: dict[str, bool] = {}
 
     def have(self, key: str) -> bool:
-        """Return whether nobody lands any more where this key is.
+        """Return whether the side lane of this key is discarded, so that nothing lands there.
 
         Raises:
             Retry: the store does not answer.
@@ -80,7 +80,7 @@ def _with_leftovers(slots: Slots, group: str) -> Iterator[str]:
         for root, inside in groupby(keys, key=lambda key: roots.side_root_of(group, key)):
             if [*islice(inside, 2)] != [f"{root}/{DISCARDED}"]:
                 yield root
-                after = f"{root}0"  # behind all that begins with the root and a slash
+                after = f"{root}0"  # after all that begins with the root and a slash
                 break
         else:
             return

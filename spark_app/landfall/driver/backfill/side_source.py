@@ -1,4 +1,4 @@
-"""What a backfill reads: its topics in Kafka, or what another group has landed of them.
+"""The source of a backfill: its topics in Kafka, or their objects of another group.
 
 A backup group holds payloads long after Kafka forgot them, with their offsets and topic ids. So the
 ranges of a plan mean the same there. A landed source has no starting offsets; the topic partitions

@@ -5,7 +5,7 @@ operator's signature (``signed_requests``), or a token. Keys and tokens are read
 each request, so that new ones are in force as soon as they are mounted; without a file, or with an
 empty one, every request is refused. A body is bounded and must be exactly one of the contract's
 documents. An accepted command is only passed on here; the driver carries it out. A request of
-``landfall.api.verbs`` is answered with a JSON document, which says what was recorded.
+``landfall.api.verbs`` is answered with a JSON document, which names what was recorded.
 """
 
 import hmac
@@ -79,10 +79,10 @@ class Control:
 
 
 class _Refused(Exception):  # noqa: N818  # the name is the state
-    """A request is not the operator's, nor that of somebody with a token."""
+    """A request is not the operator's, nor has it a token."""
 
     def __init__(self, wanted: str) -> None:
-        """``wanted`` is the header that says which credentials are wanted."""
+        """``wanted`` is the header that names the credentials that are wanted."""
         super().__init__(wanted)
         self.wanted = wanted
 
@@ -178,7 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
         return CODES[answer.outcome], msgspec.json.encode(answer)
 
     def _authorize(self) -> SignedHeader | None:
-        """What was signed, or None for a request with a token; nothing of the body is read.
+        """Return what was signed, or None for a request with a token; the body is not read.
 
         Raises:
             _Refused: it has neither.
@@ -211,18 +211,18 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def authorized(header: str, token_files: Iterable[Path]) -> bool:
-    """Whether an ``Authorization`` header holds a token of a file, compared in constant time."""
+    """Return whether an ``Authorization`` header has a file's token; takes constant time."""
     scheme, _, given = header.partition(" ")
     tokens = list(filter(None, map(_token, token_files)))
     if not tokens:
         log.error("no control token can be read")
-    # Each token is compared, so that the time says nothing of which file one is in.
+    # Each token is compared, so that the time does not reveal which file one is in.
     same = [hmac.compare_digest(given.strip().encode(), token) for token in tokens]
     return any(same) and scheme.lower() == "bearer"
 
 
 def _token(file: Path) -> bytes:
-    """The token in a file; empty if there is none, as where nobody has made the Secret."""
+    """Return the token in a file; empty if there is none, as before the Secret is made."""
     try:
         return file.read_bytes().strip()
     except OSError:

@@ -4,9 +4,9 @@
 not answer (a restart would not help then). It answers 503 when the driver is stalled or fenced, or
 has made no pass for ``STUCK``.
 
-Anybody may connect, so a connection is worth little: it is closed after ``PATIENCE_SECONDS``, and
-earlier when there are too many, the oldest first, so that a probe that sends its request at once is
-still answered. A page is made once for a state of the driver, however many ask for it.
+Any client may connect, so a connection is worth little: it is closed after ``PATIENCE_SECONDS``,
+and earlier when there are too many, the oldest first, so that a probe that sends its request at
+once is still answered. A page is made once for a state of the driver, however many ask for it.
 """
 
 import logging
@@ -73,7 +73,7 @@ class StatusBoard:
     def __init__(
         self, clock: Callable[[], datetime], outage: Callable[[], Outage | None] = lambda: None
     ) -> None:
-        """``outage`` returns the store's outage if there is one, whatever the loop is doing."""
+        """``outage`` returns the store's outage if there is one, also while the loop is busy."""
         self._clock = clock
         self._outage = outage
         self._posted: tuple[StatusReport, DriverCounters] | None = None
@@ -100,7 +100,7 @@ class StatusBoard:
         return (outage.overlay(status) if outage else status), posted[1]
 
     def page(self, name: str, render: Callable[[], bytes]) -> bytes:
-        """What ``render`` returns, or returned a moment ago of the same status."""
+        """Return the result of ``render``, or its recent one for the same status."""
         # One thread renders at a time: together they would take turns with the driver's loop.
         with self._rendering:
             posted, outage, now = self._posted, self._outage(), time.monotonic()
@@ -209,7 +209,7 @@ class _Server(ThreadingHTTPServer):
             request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Do not log clients that hang up or are too slow: anybody could fill the log with them."""
+        """Do not log clients that hang up or are too slow: they could fill the log."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
 

@@ -73,7 +73,7 @@ class SignatureCheck:
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        """What was signed before now is refused."""
+        """Refuse what was signed before now."""
         self._started = self.clock()
 
     def check(self, method: str, target: str, header: str) -> SignedHeader | Refusal:

@@ -42,7 +42,7 @@ SHOWN_RUNS = 10
 
 @dataclass(frozen=True, slots=True)
 class LaneView:
-    """What a process knows of the lane, whether it owns it or not.
+    """The knowledge of a process about the lane, whether it owns it or not.
 
     Attributes:
         group: the resource.
@@ -63,10 +63,10 @@ class LaneView:
 
 @dataclass(frozen=True, slots=True)
 class DriverProgress:
-    """How far a driver is, as of ``time``: what the loop hands out after each pass.
+    """How far a driver is, as of ``time``: the loop hands it out after each pass.
 
     Making one costs little however many topic partitions there are; what follows from it is
-    computed when somebody asks. It never changes, so that any thread may ask.
+    computed on request. It never changes, so that any thread may ask.
 
     Attributes:
         time: when this was true.
@@ -82,7 +82,7 @@ class DriverProgress:
         repairing: lost objects that are being made again.
         held: topics that are not complete though their time has come, and why.
         due: what is to be landed now.
-        feeds: what has become of the files of feeds.
+        feeds: the status of the files of feeds.
         compaction: what is to be merged, and what was; None for a group that merges nothing.
         replacing: what is left to do of REPLACEs.
         read_from: topic partitions that are read from what another group has landed, and its name.
@@ -108,7 +108,7 @@ class DriverProgress:
 
     @property
     def backlogs(self) -> tuple[Backlog, ...]:
-        """What is unlanded of each topic partition that has a checkpoint, sorted.
+        """The unlanded offsets of each topic partition that has a checkpoint, sorted.
 
         Only those are here that are either in the log or stalled.
         """
@@ -119,18 +119,18 @@ class DriverProgress:
 
     @property
     def caught_up(self) -> bool:
-        """Whether all that the log held at the first look is visible, except what is stalled."""
+        """True if all that the log held at the first look is visible, except what is stalled."""
         return self.is_at_rest and has_caught_up(self.state.checkpoint, self.targets, self.stalled)
 
     @property
     def offsets_known(self) -> bool:
-        """Whether the driver has seen the log, so that the backlogs mean something."""
+        """True if the driver has seen the log, so that the backlogs mean something."""
         return self.targets is not None
 
 
 @dataclass(frozen=True)
 class StatusReport:
-    """What a process reports: a summary now, and the whole status when somebody asks for it.
+    """The report of a process: a summary now, and the whole status on request.
 
     Attributes:
         summary: the status without lag and topic partitions.
@@ -316,5 +316,6 @@ def _partition_status(
 
 
 def _next_step(state: State, tp: TopicPartition, stalled: Stalled) -> str:
-    # The ledger keeps a DATA_LOSS only of a truncated log; what has expired is seen anew each time.
+    # The ledger keeps a DATA_LOSS only of a truncated log; what has expired is seen again each
+    # time.
     return next_step(stalled.reason, str(tp), truncated=tp in state.blocked)

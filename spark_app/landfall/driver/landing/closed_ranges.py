@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 Ranges = Callable[[int | None, datetime], Iterable[datetime]]
 """The ends of the ranges that are due at a time, in order, after the range that ended at the given
-time (ms); after None, those of a group that has landed none.
+time (ms); after None, the ends for a group that has landed none.
 """
 _MILLISECOND = timedelta(milliseconds=1)
 _NOTHING: Mapping[TopicPartition, int] = {}
@@ -49,13 +49,13 @@ class ClosedRanges:
     """A ``Goal``: the ranges that are due, one after the other.
 
     Attributes:
-        left: topics of which something is not landed, in the last range that has ended.
+        left: topics that are not landed in full, in the last range that has ended.
         problems: with the objects of that range, as they were read back.
         until: where the range ends that is being landed; None if there is none.
     """
 
     def __init__(self, ranges: Ranges, parts: GoalParts, *, stays: bool = False) -> None:
-        """``ranges`` says which ones are due; who ``stays`` waits for the next one."""
+        """``ranges`` returns the ones that are due; with ``stays``, the next one is waited for."""
         self._ranges = ranges
         self._append = parts.append
         spec = parts.group.spec
@@ -81,15 +81,15 @@ class ClosedRanges:
 
     @property
     def is_done(self) -> bool:
-        """Whether every range that was due is landed, or as much of it as can be."""
+        """True if every range that was due is landed, or as much of it as can be."""
         return self._none_due and not self._stays
 
     @property
     def due(self) -> Due:
-        """Nothing behind the end of the range, once that has come.
+        """Nothing after the end of the range, once that has come.
 
-        Until then, whatever comes is landed. Of topic partitions whose end is not known yet,
-        nothing is due, but for feeds: whatever has a number by then is of the range.
+        Until then, everything that comes is landed. Of topic partitions whose end is not known yet,
+        nothing is due, but for feeds: each part that has a number by then belongs to the range.
         """
         if self.until is None:
             return Due(_NOTHING, waits=self._none_due)
@@ -117,7 +117,7 @@ class ClosedRanges:
 
     @property
     def _is_closing(self) -> bool:
-        """Whether the end of the range has come, so that all of it is due."""
+        """True if the end of the range has come, so that all of it is due."""
         looked = self._observer.looked_high
         return self.until is not None and looked is not None and looked >= self.until
 
@@ -169,7 +169,7 @@ class ClosedRanges:
         )
 
     def _wrong(self, state: State) -> Mapping[str, Stalled] | None:
-        """What is wrong with objects of the range, by topic; None as long as they are read."""
+        """Return problems with objects of the range, by topic; None as long as they are read."""
         if self._reading is None:
             if state.unapplied:  # who follows the ledger does not know yet that they are visible
                 self._append(ledger.Applied)
@@ -181,7 +181,7 @@ class ClosedRanges:
         return reading.result()
 
     def stop(self) -> None:
-        """End what goes on in the background."""
+        """End the work in the background."""
         self._read_back.stop()
 
     def _begin(self, state: State, now: datetime) -> None:
@@ -209,9 +209,9 @@ def closing(ranges: Ranges, *, stays: bool = False) -> GoalType:
 
 
 def scheduled(schedule: Schedule | None, *, stays: bool = False) -> GoalType:
-    """The goal to land the ranges of a schedule as they come; without one, whatever comes.
+    """Return the goal to land a schedule's ranges as they come; without one, everything.
 
-    Who does not stay ends when no range is due.
+    Without ``stays``, the driver ends when no range is due.
     """
     if schedule is None:
         return Endless
@@ -233,7 +233,7 @@ def until(end: datetime) -> GoalType:
 
 
 def _is_repeated(state: State, until: int, left: Collection[str]) -> bool:
-    """Return whether the last RUN says the same already: nothing more of its range is landed."""
+    """Return whether the last RUN records the same: nothing more of its range is landed."""
     if not state.runs or state.runs[-1].until != until:
         return False
     return not {*left} < {*state.runs[-1].left}
@@ -246,7 +246,7 @@ def _millis(time: datetime) -> int:
 # Reads back what a range has landed, in tasks, before the range is called landed.
 
 SHARES_PER_SLOT = 3
-"""Tasks per Spark task slot at most, so that a slow one does not hold the others up."""
+"""Tasks per Spark task slot at most, so that a slow one does not hold the rest up."""
 
 
 class ReadingBack:

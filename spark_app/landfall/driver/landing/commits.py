@@ -1,4 +1,4 @@
-"""What a driver appends to its ledger for batches: COMMITs and snapshots.
+"""Appends a driver's records for batches to its ledger: COMMITs and snapshots.
 
 The order of steps is what makes landing exactly-once: results are checked, the topics' ids are
 asked for after the records were read, the COMMIT is appended, and only then are objects completed.
@@ -51,7 +51,7 @@ DENIED_PAUSE = timedelta(minutes=1)
 
 @dataclass(frozen=True)
 class BackgroundWork:
-    """What goes on beside the driver's thread.
+    """Work in threads other than the driver's.
 
     Attributes:
         completer: makes committed objects visible.
@@ -64,7 +64,7 @@ class BackgroundWork:
 
 @dataclass(frozen=True)
 class LaneAppender:
-    """Appends records, each of which says up to which slot everything is visible.
+    """Appends records, each with the slot up to which everything is visible.
 
     Attributes:
         writer: the right to append to the lane.
@@ -91,10 +91,10 @@ class BatchCommitter(Part):
         batches: those in flight.
         background: completes what is committed, and aborts what is not.
         append: appends a record.
-        blocked: topic partitions whose batches cannot be committed until somebody acts, and why.
+        blocked: topic partitions whose batches cannot be committed until a user acts, and why.
         park: moves the checkpoint past parts of files that could not be read.
         is_awaited: whether something waits for what is visible to be recorded as that.
-        merged_first: see ``Planner``; topics of which something is to be merged wait for that.
+        merged_first: see ``Planner``; topics with objects to be merged wait for that.
     """
 
     group: ConsumerGroup
@@ -117,7 +117,7 @@ class BatchCommitter(Part):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether no batch is in flight."""
+        """True if no batch is in flight."""
         return not self.batches
 
     def advance(self, now: datetime) -> None:
@@ -140,7 +140,7 @@ class BatchCommitter(Part):
             self.deps.observer.force_discovery()
         for batch in finished:
             # Removed before the COMMIT is tried, because from then on the ledger may name the
-            # batch's uploads, and the uploads of whatever is in flight when the driver ends are
+            # batch's uploads, and the uploads of batches in flight when the driver ends are
             # aborted.
             self.batches.remove(batch)
             self._commit(batch, recreated, now)
@@ -189,13 +189,12 @@ class BatchCommitter(Part):
             record_failure(self.deps, cause(error, "FinalizeFailed"), error)
 
     def _record_applied_if_due(self, now: datetime) -> None:
-        """Append APPLIED if the ledger does not say soon what has become visible.
+        """Append APPLIED if no other record will soon name what has become visible.
 
-        Another record says it for nothing, so a group that is busy needs none of these: one comes
-        after the last COMMIT before a pause. Without it, readers of an idle group would not see
-        its last COMMIT before somebody writes to one of its topics. What took the place of other
-        objects does not wait: copies of those expire. Nor does what is merged before an hour
-        is called complete.
+        Another record carries it for free, so a group that is busy needs none of these: one comes
+        after the last COMMIT before a pause. Without it, readers of an idle group would not see its
+        last COMMIT before a producer writes to one of its topics. Replacements do not wait: copies
+        of the old objects expire. Nor does what is merged before an hour is called complete.
         """
         applied, state = self.background.completer.applied_through, self.writer.state
         replaced = any(seq <= applied for seq in state.replacing)
@@ -214,7 +213,7 @@ class BatchCommitter(Part):
     def recreated_topics(
         self, tps: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, LandfallError]:
-        """Which of these were read from a topic that is not, or not certainly, the ledger's.
+        """Return the ones read from a topic that is not, or not certainly, the ledger's.
 
         Must be asked after reading and before COMMIT.
 
@@ -285,7 +284,7 @@ class BatchCommitter(Part):
 
     def _note_failures(self, batch: InFlightBatch, decision: CommitDecision, now: datetime) -> None:
         retried: dict[TopicPartition, LandfallError] = {}
-        # What was blocked since the batch was started is no failure: the ledger says why.
+        # What was blocked since the batch was started is no failure: the ledger records why.
         stopped = self.writer.state.blocked
         failed = {tp: error for tp, error in decision.failed.items() if tp not in stopped}
         for tp, error in failed.items():
@@ -306,7 +305,7 @@ class BatchCommitter(Part):
             log.warning("landing failed", extra={"reason": reason, "why": why})
 
     def try_again(self, tp: TopicPartition) -> None:
-        """Forget why a topic partition is stopped or waits, as far as no record says so."""
+        """Forget why a topic partition is stopped or waits, as far as no record holds it."""
         self.blocked.pop(tp, None)
         self.batches.backoff.forget()
 
@@ -318,7 +317,7 @@ class BatchCommitter(Part):
         return len(waiting)
 
     def _try_denied_again(self, now: datetime) -> None:
-        """Free what the source denied a while ago: nobody says when access is granted."""
+        """Free what the source denied a while ago: no event reports when access is granted."""
         for tp in [tp for tp, since in self._denied.items() if now - since >= DENIED_PAUSE]:
             del self._denied[tp]
             error = self.blocked.get(tp)

@@ -5,11 +5,11 @@ unconditional, so it does no harm if a successor rolls the same COMMIT forward a
 store that does not answer is tried again without limit: what is committed must become visible.
 
 New objects of a REPLACE are completed by threads of their own, and one that the store refuses is
-tried again after a growing pause, in which no thread waits for it: nobody who lands does, either.
+tried again after a growing pause, in which no thread waits for it, and landing does not either.
 
 An upload that seems lost may only be hidden by the completion of another driver. It is *doubtful*
-then, and looked up again after each of the store's pauses, a minute in all. No thread waits for
-that, and nobody else: a start with thousands of lost uploads lands at once.
+then, and looked up again after each of the store's pauses, a minute in all. Nothing waits for that:
+a start with thousands of lost uploads lands at once.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +38,7 @@ REPLACING_THREADS = 8
 """Of REPLACEs, whose many objects must not keep those of a COMMIT waiting."""
 LONGEST_WAIT = 5.0
 """Seconds between two attempts at most: a start lands nothing before all COMMITs are applied, so it
-should go on soon after the store is back.
+should continue soon after the store is back.
 """
 
 
@@ -69,7 +69,7 @@ class _Completion:
 
     @property
     def seems_lost(self) -> bool:
-        """Whether the last attempt found neither the upload nor its object."""
+        """True if the last attempt found neither the upload nor its object."""
         done = self.done
         return done.done() and not done.cancelled() and isinstance(done.exception(), UploadLost)
 
@@ -198,7 +198,7 @@ class Completer(Part):
         return lost
 
     def _is_lost(self, slot: int, completion: _Completion, now: datetime) -> bool:
-        """Whether an upload is gone for certain; what may be there is tried again in time."""
+        """Return whether an upload is gone for certain; one that may exist is retried in time."""
         if not completion.refused:
             return completion.seems_lost and not self._is_doubtful(slot, completion, now)
         if completion.due is None:
@@ -234,7 +234,7 @@ class Completer(Part):
                 del self._pending[commit]
 
     def hold(self, slot: int) -> None:
-        """Do not call a slot applied before it is released, whatever is complete."""
+        """Do not call a slot applied before it is released, even if it is complete."""
         self._held.add(slot)
         self._highest = max(self._highest, slot)
 
@@ -248,7 +248,7 @@ class Completer(Part):
         self._held.discard(slot)
 
     def decide_again(self, slot: int, later: int) -> None:
-        """Let the objects of a REPLACE be those of a later slot, which decides the same."""
+        """Move the objects of a REPLACE to a later slot, which decides the same."""
         if slot in self._pending:
             self._pending[later] = self._pending.pop(slot)
         self._held.discard(slot)
@@ -260,7 +260,7 @@ class Completer(Part):
         return next((refused for refused in found if refused), None)
 
     def is_complete(self, slot: int) -> bool:
-        """Whether every object that was given for a slot is visible, as of the last ``lost``."""
+        """Return whether every object given for a slot is visible, as of the last ``lost``."""
         return slot not in self._pending
 
     @property
@@ -279,7 +279,7 @@ class Completer(Part):
 
     @property
     def completing(self) -> int:
-        """Those of them of which an object neither is lost nor seems so."""
+        """COMMITs among them with an object that neither is lost nor seems so."""
         return sum(
             not all(completion.seems_lost for completion in pending.values())
             for slot, pending in self._pending.items()
@@ -290,19 +290,19 @@ class Completer(Part):
     def topic_partitions(self) -> frozenset[TopicPartition]:
         """Topic partitions of objects that are not known to be visible, as of the last ``lost``.
 
-        The ledger may name more of them as unapplied, until a record says that they are applied.
+        The ledger may name more of them as unapplied, until a record calls them applied.
         """
         return frozenset(map(topic_partition, chain.from_iterable(self._pending.values())))
 
     @property
     def awaited(self) -> frozenset[TopicPartition]:
-        """Those of them that COMMITs have decided: nobody waits for a REPLACE."""
+        """The same for COMMITs alone: nothing waits for a REPLACE."""
         of_commits = (p for slot, p in self._pending.items() if slot not in self._held)
         return frozenset(map(topic_partition, chain.from_iterable(of_commits)))
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether no object will be visible before a Kafka partition answers that does not."""
+        """True if no object will be visible before a silent Kafka partition answers."""
         away = self._deps.observer.view.unavailable.keys()
         return self.completing == 0 and self.awaited <= away
 

@@ -1,24 +1,24 @@
 """Deletes dead letters that are older than ``badRecords.retain``.
 
-Only what the ledger names is deleted, by the upload that made it, so that nobody else's object can
-be meant. Slots are followed in their order, up to the first whose dead letters are too young:
+Only what the ledger names is deleted, by the upload that made it, so that no other program's object
+can be meant. Slots are followed in their order, up to the first whose dead letters are too young:
 
-1. An object says that dead letters through that slot have expired (``ledger.expired_letters``).
-2. The driver looks whether another one has opened the lane, and then deletes nothing.
-3. They are deleted. Nobody who finds one missing takes it for lost, since 1 came first.
-4. What the object before said is deleted, since a later one is there.
+1. An object records that dead letters through that slot have expired (``ledger.expired_letters``).
+2. The driver looks whether another one has opened the lane, and then deletes nothing. 3. They are
+deleted. A reader that finds one missing does not take it for lost, since 1 came first. 4. The
+object before is deleted, since a later one exists.
 
-A driver that dies in between leaves the object of 1, which also says from where on dead letters may
-still be there: the next driver deletes those first. Two drivers at once, one of them fenced, delete
-the same objects, or some that have expired for the other one, too.
+A driver that dies in between leaves the object of 1, which also records from which slot dead
+letters may still exist: the next driver deletes those first. Two drivers at once, one of them
+fenced, delete the same objects, or some that have expired for the other one, too.
 
 Dead letters stay while a record after ``applied_through`` names them, a BLOCK calls them missing, a
-REPLACE names them that is not applied, or a REPLAY read them whose objects are not all visible:
-whoever recovers needs what was decided, and what it was made of. A fenced driver does not know what
-its successor replays, and may be stuck between 2 and 3 for long. So who replays deletes first what
-was said to have expired (``finish``), once, after it has opened the lane: either it sees what the
-other one said in 1, and that driver finds nothing left to delete, or that driver sees in 2 that it
-is fenced.
+REPLACE names them that is not applied, or a REPLAY read them whose objects are not all visible: a
+recovering driver needs what was decided, and what it was made of. A fenced driver does not know
+what its successor replays, and may be stuck between 2 and 3 for long. So a replay first deletes
+what was recorded as expired (``finish``), once, after it has opened the lane: either it sees what
+the other driver recorded in 1, and that driver finds nothing left to delete, or that driver sees in
+2 that it is fenced.
 """
 
 import logging
@@ -60,7 +60,7 @@ SLOTS_AT_ONCE = 1000
 
 
 class DeadLetterExpiry:
-    """Expires dead letters beside landing, once per ``INTERVAL``; used by the driver's thread.
+    """Expires dead letters alongside landing, once per ``INTERVAL``; used by the driver's thread.
 
     None is deleted while a replay reads it, or makes objects of it that no record names yet: the
     pool has one thread, and replays have no other.
@@ -76,7 +76,7 @@ class DeadLetterExpiry:
     ) -> None:
         """Delete nothing yet; with ``retain`` None, nothing ever.
 
-        Replays run in ``replaying``. Nobody else has ``ended``: ``stop`` waits with it.
+        Replays run in ``replaying``. ``ended`` is this instance's alone: ``stop`` waits with it.
         """
         self._sweep = ExpirySweep(store, lane)
         self._ended = ended
@@ -107,7 +107,7 @@ class DeadLetterExpiry:
 
 
 class ExpirySweep:
-    """Deletes what has expired; a later run goes on where the one before ended.
+    """Deletes what has expired; a later run continues where the one before ended.
 
     Attributes:
         is_stopping: whether to end soon; set from any thread.
@@ -124,7 +124,7 @@ class ExpirySweep:
         """Delete the dead letters of the lane that were named before a time; returns how many.
 
         Raises:
-            Retry: the store does not answer; what is deleted stays so, and the next run goes on.
+            Retry: the store does not answer; what is deleted stays so, and the next run continues.
             Stalled: LEDGER_BROKEN, the ledger cannot be read.
         """
         expired = read_expired(self._lane.slots, self._lane.group, self._lane.name)
@@ -135,7 +135,7 @@ class ExpirySweep:
             through, letters = self._next(state, self._done, needed, before)
             if letters:
                 expired = self._say(expired, through, before)
-                # After it was said, not before: see the module.
+                # After it was recorded, not before: see the module.
                 if self._is_fenced(state):
                     break
                 deleted += sum(self._delete(state, slot, letter) for slot, letter in letters)
@@ -148,7 +148,7 @@ class ExpirySweep:
         return deleted
 
     def finish(self, state: State) -> None:
-        """Delete what was said to have expired and is still there, unless somebody needs it.
+        """Delete what is recorded as expired and still exists, unless it is needed.
 
         Raises:
             Retry: the store does not answer.
@@ -192,7 +192,7 @@ class ExpirySweep:
         return frozenset(keys)
 
     def _say(self, expired: ExpiredLetters, through: int, before: datetime) -> ExpiredLetters:
-        """Let everybody know before anything is deleted; what was said before stays said."""
+        """Record the expiry before anything is deleted; what was recorded before stays so."""
         if through <= expired.through:
             return expired
         assert self._done is not None, "set when the run began"
@@ -216,7 +216,7 @@ class ExpirySweep:
             upload = self._repaired(state, slot).get(upload.key, upload)
         try:
             self._store.retire(upload)
-        except Stalled as stalled:  # it is somebody else's, and stays
+        except Stalled as stalled:  # it is another program's, and stays
             log.warning("dead letters not deleted", extra={"key": upload.key, "why": str(stalled)})
             return False
         return True
@@ -229,9 +229,9 @@ class ExpirySweep:
         return {upload.key: upload for upload in restored}
 
     def _named(self, state: State, seq: int, record: Record) -> list[LandedObject]:
-        """The dead letters that a slot names.
+        """Return the dead letters that a slot names.
 
-        Those of a REPLACE that was decided again are named by the last slot that did so.
+        Dead letters of a REPLACE that was decided again are named by the last slot that did so.
         """
         for each in replaces([record]):
             listed = read_replaced(self._lane.slots, seq, each.listed)
@@ -240,7 +240,7 @@ class ExpirySweep:
         return [o for each in decided_slices(record) for o in each.objects if _is_letters(o)]
 
     def _is_superseded(self, state: State, seq: int) -> bool:
-        """Whether another REPLACE was recorded instead, as is only done before one is applied."""
+        """Return whether another REPLACE supersedes it, which only happens before it is applied."""
         for _, record in self._records(state, seq + 1, state.seq):
             if any(each.instead == seq for each in replaces([record])):
                 return True

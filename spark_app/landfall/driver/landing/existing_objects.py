@@ -1,4 +1,4 @@
-"""Refuses to land beside objects that the ledger does not know, before anything is written.
+"""Refuses to land next to objects that the ledger does not know, before anything is written.
 
 Such objects are another program's (Secor), or their ledger was deleted. Landing would then write
 everything again, and replace the objects that get the same names. So a ledger is not started in an
@@ -51,7 +51,7 @@ for the topics that have one.
 def check_root_free(group: ConsumerGroup, slots: Slots) -> None:
     """Return if a ledger of this group may be started in the output root, by its first objects.
 
-    What is behind them, ``ExistingObjects`` finds: no topic is known to a ledger that begins.
+    ``ExistingObjects`` finds the rest: no topic is known to a ledger that begins.
 
     Raises:
         Stalled: OUTPUT_OCCUPIED, the root holds data objects.
@@ -81,17 +81,17 @@ class ExistingObjects:
 
     @property
     def unfinished(self) -> frozenset[str]:
-        """Topics of which it is not yet known whether they may enter: ask again."""
+        """Topics for which it is not yet known whether they may enter: ask again."""
         return frozenset(topic for topics, _ in self._walks.values() for topic in topics)
 
     def occupied(
         self, state: State, entering: Collection[TopicPartition], now: datetime
     ) -> Mapping[TopicPartition, Stalled]:
-        """Those of ``entering`` that may not enter, and why; those ``unfinished`` may not, either.
+        """Return the topics of ``entering`` that may not enter, and why.
 
-        One request for all new topics, and one more for each that the first did not answer. Where
-        all destinations must be looked at, or all objects of a folder, at most ``LOOKS`` requests
-        are made before somebody asks again.
+        Those ``unfinished`` may not enter, either. One request for all new topics, and one more for
+        each that the first did not answer. Where all destinations must be looked at, or all objects
+        of a folder, at most ``LOOKS`` requests are made before the next call.
 
         Raises:
             Retry: the store does not answer.
@@ -263,7 +263,7 @@ def _depth(key: str, most: int) -> int:
 
 
 def _topic_at(key: str, depth: int) -> str:
-    """The folder behind so many folders of a destination; empty if there is none."""
+    """Return the folder after so many folders of a destination; empty if there is none."""
     names = key.split("/")
     return names[depth] if len(names) > depth + 1 and _depth(key, depth) == depth else ""
 
@@ -277,7 +277,7 @@ def _generation(key: str) -> int | None:
 
 
 def _advice(group: ConsumerGroup, key: str) -> str:
-    """What is there, and what to do about it."""
+    """Return what exists there, and what to do about it."""
     generation = _generation(key)
     if group.spec.output.existing_objects == "Keep":
         return f"but {key} is there: raise spec.generation above {generation}"

@@ -38,7 +38,7 @@ class Finalizing:
 
     Attributes:
         held: the topics that are not complete though their time has come, and why.
-        merged_first: see ``Planner``; topics of which something is to be merged wait for that.
+        merged_first: see ``Planner``; topics with objects to be merged wait for that.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Finalizing:
     ) -> None:
         """Nothing is decided for a group without ``spec.completeness``, or without a delay.
 
-        Without one, only the ends of closed ranges say when an hour is over: a topic partition that
-        is idle at the full hour may get records of that hour a second later. So it is with files:
-        one of which all parts are landed does not show that the bucket has no other one.
+        Without one, only the ends of closed ranges show when an hour is over: a topic partition
+        that is idle at the full hour may get records of that hour a second later. So it is with
+        files: one whose parts are all landed does not show that the bucket has no other one.
         """
         completeness = group.spec.completeness
         decides = completeness and completeness.delay and not group.spec.source.files
@@ -126,9 +126,9 @@ class Finalizing:
         return self._calendars.of(topic).boundary(until)
 
     def _idle_ends(self, looked_at: datetime, before: datetime) -> Mapping[TopicPartition, int]:
-        """End offsets that were the high watermarks, too, and have been the same since ``before``.
+        """Return end offsets that were also the high watermarks, unchanged since ``before``.
 
-        Records behind the end offset, in a transaction that is open, are older than the look.
+        Records after the end offset, in a transaction that is open, are older than the look.
         """
         marks, high = self._observer.watermarks, self._observer.high
         since = min(looked_at, before)

@@ -1,4 +1,4 @@
-"""What a driver lands before it ends: whatever comes, or up to given offsets.
+"""Goals of a driver: to land everything that comes, or up to given offsets.
 
 ``landfall.driver.landing.closed_ranges`` has a third goal: ranges that end at times.
 """
@@ -21,13 +21,13 @@ from landfall.plan import Backlog
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What a driver is to land now. It never changes, so that any thread may read it.
+    """The offsets to land now. It never changes, so that any thread may read it.
 
     Attributes:
         ends: the next offsets after what is due, and nothing of topic partitions that are not in
-            it; None for whatever there is.
+            it; None for everything.
         is_closing: whether all of it is due, however little it is.
-        since: since when it is due; None if the upload policy says it.
+        since: since when it is due; None if the upload policy decides.
         until: the end of the closed range that is being landed, if there is one.
         waits: whether nothing is due until the next closed range is.
     """
@@ -39,13 +39,13 @@ class Due:
     waits: bool = False
 
     def within(self, backlogs: Sequence[Backlog]) -> tuple[Backlog, ...]:
-        """What of these is due, without those of which nothing is."""
+        """Return the part of these that is due, without backlogs that are not due at all."""
         if self.ends is None:
             return tuple(backlogs)
         return tuple(due for backlog in backlogs if len((due := self.of(backlog)).offsets))
 
     def of(self, backlog: Backlog) -> Backlog:
-        """What of a backlog is due; it may be empty."""
+        """Return the part of a backlog that is due; it may be empty."""
         offsets = backlog.offsets
         if self.ends is None:
             return backlog
@@ -58,7 +58,7 @@ WHATEVER_COMES = Due()
 
 
 class Goal(Protocol):
-    """What a driver lands before it ends. Used by the driver's thread alone."""
+    """The goal that a driver lands before it ends. Used by the driver's thread alone."""
 
     left: Sequence[str]
     """Topics that are not landed as far as they were to be, once ``is_done``."""
@@ -67,12 +67,12 @@ class Goal(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """Whether all is landed that was to be, or as much of it as can be."""
+        """True if all is landed that was to be, or as much of it as can be."""
         ...
 
     @property
     def due(self) -> Due:
-        """What is to be landed now."""
+        """The offsets to land now."""
         ...
 
     def look(self, state: State, now: datetime) -> None:
@@ -90,7 +90,7 @@ class Goal(Protocol):
 
         Args:
             state: of the ledger.
-            stalled: topic partitions that nobody lands until somebody acts.
+            stalled: topic partitions that are not landed until a user acts.
             is_landed: nothing is in flight, and all that is committed is visible.
 
         Raises:
@@ -100,13 +100,13 @@ class Goal(Protocol):
         ...
 
     def stop(self) -> None:
-        """End what goes on in the background."""
+        """End the work in the background."""
         ...
 
 
 @dataclass(frozen=True)
 class GoalParts:
-    """What a goal works with.
+    """The dependencies of a goal.
 
     Attributes:
         group: the resource.
@@ -128,7 +128,7 @@ GoalType = Callable[[GoalParts], Goal]
 
 
 class Endless:
-    """Lands whatever comes, until somebody stops the driver."""
+    """Lands everything that comes, until the driver is stopped."""
 
     left: Sequence[str] = ()
     problems: Sequence[Stalled] = ()
@@ -151,7 +151,7 @@ class Endless:
 
 
 class UntilOffsets:
-    """Lands topic partitions up to offsets, and nothing of any other. No RUN says so."""
+    """Lands topic partitions up to offsets, and nothing of any other. No RUN records it."""
 
     problems: Sequence[Stalled] = ()
 

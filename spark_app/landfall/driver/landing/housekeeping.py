@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 SWEEP_INTERVAL = timedelta(hours=1)
 
 LISTING_PATIENCE = timedelta(minutes=1)
-"""How long landing waits for the list of uploads that former drivers left behind."""
+"""How long landing waits for the list of uploads that former drivers left."""
 
 PROBE_AGE = timedelta(hours=1)
 """Older probe uploads belong to a driver that died while it probed the store. A younger one may
@@ -44,7 +44,7 @@ class Housekeeping:
     def __init__(
         self, deps: DriverDeps, is_fenced: Callable[[], bool], wake: Callable[[], None]
     ) -> None:
-        """``is_fenced`` says whether another driver has opened the lane: orphans are kept then.
+        """``is_fenced`` returns whether another driver has opened the lane: orphans are kept then.
 
         ``wake`` is called, from any thread, when the first listing has ended.
         """
@@ -72,7 +72,7 @@ class Housekeeping:
     ) -> None:
         """Commit to Kafka, for its own tools, the offsets below which all objects are visible.
 
-        Topic partitions of which an object is missing are left out.
+        Topic partitions with a missing object are left out.
         """
         visible: Offsets = {}
         while self._unmirrored and self._unmirrored[0][0] <= applied_through:
@@ -106,7 +106,8 @@ class Housekeeping:
         To be called right after recovery, when everything committed is visible and no task of this
         driver has started: what is open then belongs to drivers that our OPEN fenced, so it can
         never be committed. ``end_first_listing`` must be called before the first task starts.
-        What ``is_discarded`` says is in a side lane in which nobody lands any more.
+        Uploads for which ``is_discarded`` is true are in a side lane that is not landed in any
+        more.
         """
         self._last_sweep = now
         fenced = OrphanFilter(is_ours, None, frozenset(decided))
@@ -117,7 +118,7 @@ class Housekeeping:
     def await_first_listing(self, wait: Callable[[], None], tell: Callable[[], None]) -> None:
         """Return once the first listing has ended, or has taken too long; tasks may start then.
 
-        ``wait`` returns when something happened; ``tell`` is called while it goes on.
+        ``wait`` returns when something happened; ``tell`` is called while it runs.
         """
         began = self._clock()
         while self.is_listing and self._clock() - began < LISTING_PATIENCE:
@@ -128,7 +129,7 @@ class Housekeeping:
 
     @property
     def is_listing(self) -> bool:
-        """Whether the first listing is under way."""
+        """True if the first listing is under way."""
         return self._first_sweep.is_listing
 
     def end_first_listing(self) -> None:

@@ -26,7 +26,7 @@ from landfall.task import Batch, SliceLimits
 
 @dataclass
 class InFlightBatch:
-    """A batch that tasks are landing, or have landed and nobody has committed yet.
+    """A batch that tasks are landing, or have landed and that is not committed yet.
 
     Attributes:
         batch: what tasks are given.
@@ -49,8 +49,8 @@ class InFlightBatches:
     Attributes:
         backoff: topic partitions that failed, and when they are tried again.
         permitted: below which offset bad records are allowed in any number.
-        members: those of the lane, which tell where reading must go on.
-        feeds: those of the lane, which name the lists of parts.
+        members: of the lane, which know where reading must continue.
+        feeds: of the lane, which name the lists of parts.
         lost_ranges: knows what the log has lost, and where it is read instead.
     """
 
@@ -84,7 +84,7 @@ class InFlightBatches:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more batches may be started now."""
+        """True if no more batches may be started now."""
         return len(self._batches) >= self._tuning.max_rounds
 
     def in_flight(self) -> set[TopicPartition]:

@@ -4,9 +4,9 @@ The other group is asked in the background, so that its store, however slow, hol
 the topic partitions that need it. ``landfall.driver.decide.lost_ranges`` decides what follows.
 
 Exactly once, wherever the records come from: a range is landed by one COMMIT, after which the
-checkpoint is behind it. A batch reads each slice as a whole from one of the two, by what the driver
-knew when it planned it, and the COMMIT says which (``LandedSlice.read_from``). Both give the same
-records: an offset of a topic, told apart by its id, never has another record. See
+checkpoint is past it. A batch reads each slice as a whole from one of the two, by what the driver
+knew when it planned it, and the COMMIT records which (``LandedSlice.read_from``). Both give the
+same records: an offset of a topic, told apart by its id, never has another record. See
 ``docs/adr/0031-lost-offsets-are-read-from-another-group.md``.
 """
 
@@ -61,7 +61,7 @@ class LostRanges:
     def look(
         self, state: State, lost: Mapping[TopicPartition, OffsetRange], now: datetime
     ) -> Settled:
-        """What to do about offsets that Kafka has lost, as far as it is known.
+        """Decide what to do about offsets that Kafka has lost, as far as it is known.
 
         Args:
             state: of the lane.
@@ -84,10 +84,10 @@ class LostRanges:
         return self._settled
 
     def readable(self, backlogs: Iterable[Backlog]) -> list[Backlog]:
-        """The backlogs as far as they can be read from one source.
+        """Return the backlogs as far as they can be read from one source.
 
         What the log has lost and the other group has ends where the log begins, or before. Without
-        an answer, or without anybody who has it, nothing is left.
+        an answer, or if no group has it, nothing is left.
         """
         if not self._lost:
             return list(backlogs)
@@ -102,7 +102,7 @@ class LostRanges:
         return left
 
     def sources(self, slices: Iterable[Slice]) -> tuple[tuple[Slice, FromBackup], ...]:
-        """Those of planned slices that the log has lost, and where they are read from."""
+        """Return the planned slices that the log has lost, and where they are read from."""
         if self.backup is None or not self._lost:
             return ()
         found = list[tuple[Slice, FromBackup]]()
@@ -120,12 +120,12 @@ class LostRanges:
 
     @property
     def nor_elsewhere(self) -> str:
-        """What a HOLE adds about the other group, if there is one."""
+        """Return what a HOLE adds about the other group, if there is one."""
         return f", and {self.backup.group} does not have it, either" if self.backup else ""
 
     @property
     def note(self) -> str:
-        """What the status says of it; empty if nothing is lost."""
+        """A line for the status; empty if nothing is lost."""
         readable = self._settled.readable
         if not self.backup or not readable:
             return ""
@@ -134,7 +134,7 @@ class LostRanges:
         return f"Kafka has lost offsets {offsets} of {tp}{more}: read from {self.backup.group}"
 
     def lost_end(self, tp: TopicPartition, checkpoint: int) -> int | None:
-        """Up to which offset nobody has records, as far as is known.
+        """Return the offset up to which no group has records, as far as is known.
 
         None if that is where the log begins.
         """
@@ -211,7 +211,7 @@ def _answer(
 def lost_end(
     backup: Backup | None, state: State, tp: TopicPartition, marks: Watermarks | None
 ) -> int | None:
-    """As ``LostRanges.lost_end``, for who asks at once; ``marks`` are those of the log."""
+    """Return the same as ``LostRanges.lost_end``, but at once; ``marks`` are the log's."""
     at = state.checkpoint.next_offsets.get(tp)
     if backup is None or marks is None or at is None or marks.log_start <= at:
         return None

@@ -1,8 +1,9 @@
-"""Makes committed objects again whose uploads the store has lost, beside landing.
+"""Makes committed objects again whose uploads the store has lost, alongside landing.
 
-A lost upload holds up nothing but what it must: landing goes on while a job in the background lands
-the lost slices again, all in one, and no COMMIT of another topic partition waits for it. Objects of
-a REPLAY are made again of its dead letters, all others of the log. What comes of it is recorded:
+A lost upload holds up nothing but what it must: landing continues while a job in the background
+lands the lost slices again, all in one, and no COMMIT of another topic partition waits for it.
+Objects of a REPLAY are made again of its dead letters, all other objects of the log. The result is
+recorded:
 
     REPAIR   the objects have new uploads, which are completed then
     LOST     they can never be made again, and ``onDataLoss: SkipAndRecord`` allows to give them up;
@@ -98,7 +99,7 @@ class LostUploads(Part):
         deps: what the driver works with.
         recording: where it is recorded.
         completer: knows which uploads are lost, and completes the new ones.
-        abort: aborts uploads that nobody needs.
+        abort: aborts uploads that are not needed.
         wake: called, from any thread, when a job has ended.
     """
 
@@ -123,12 +124,12 @@ class LostUploads(Part):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether what is lost waits for Kafka partitions that do not answer."""
+        """True if the lost objects wait for Kafka partitions that do not answer."""
         return self._waiting.keys() <= self.deps.observer.view.unavailable.keys()
 
     @property
     def missing(self) -> frozenset[TopicPartition]:
-        """Topic partitions of which an object is missing."""
+        """Topic partitions with a missing object."""
         objects = chain.from_iterable(self.recording.state.missing.values())
         return frozenset(topic_partition(o.upload.key) for o in objects)
 
@@ -176,7 +177,7 @@ class LostUploads(Part):
         try:
             slices = lost_slices(lane, state, of_origin)
             group = self._group_of(origin, {s.topic_partition.topic for s in slices})
-        except (Retry, Stalled) as error:  # landing goes on; only these objects wait
+        except (Retry, Stalled) as error:  # landing continues; only these objects wait
             self._try_again(error, now)
             return
         objects = sum(len(s.lost) for s in slices)
@@ -272,7 +273,7 @@ class LostUploads(Part):
         for s, error in gone:
             by_tp[s.topic_partition].append((s, error))
             due = {o.upload.key for o in self.recording.state.unapplied.get(s.slot, ())}
-            by_slot[s.slot] += sorted(s.keys & due)  # the others are missing already
+            by_slot[s.slot] += sorted(s.keys & due)  # the rest are missing already
         entries = tuple(_blocked(tp, of_tp) for tp, of_tp in sorted(by_tp.items()))
         missing = tuple(Missing(slot, tuple(keys)) for slot, keys in by_slot.items() if keys)
         self.recording.append(partial(ledger.Block, entries=entries, missing=missing))

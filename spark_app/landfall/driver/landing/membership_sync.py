@@ -38,7 +38,7 @@ class MembershipSync(Part):
         absent: what the spec asks for and the log does not have.
         blocked_by_source: topic partitions that the state of the log keeps from being landed, and
             why.
-        lost_ranges: what becomes of offsets that Kafka has lost.
+        lost_ranges: decides about offsets that Kafka has lost.
         leaving: topic partitions of recreated topics that leave as soon as no batch is in flight
             and nothing that they have committed waits to be visible.
         targets: the end offsets at the first look; None before it, and again after a topic was
@@ -126,12 +126,12 @@ class MembershipSync(Part):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the members are as the log is: what was missing in an old look may be there."""
+        """True if the members match the log: what an old look did not find may exist now."""
         return not (self._observer.must_discover or self.leaving)
 
     @property
     def note(self) -> str:
-        """What the status says of lost ranges that are read elsewhere; empty if there are none."""
+        """A line for the status on lost ranges that are read elsewhere; empty if there are none."""
         return self.lost_ranges.note
 
     def forget_targets(self, *, unless: bool) -> None:
@@ -142,8 +142,8 @@ class MembershipSync(Part):
     def _check_source(self, state: State) -> membership.SourceChecks:
         """Compare the log with the members whose end offset is not their checkpoint.
 
-        Only with those that answer: the others are known as they were, perhaps before another
-        process landed more of them.
+        Only with topic partitions that answer: the rest are known as they were, perhaps before
+        another process landed more of them.
         """
         observer = self._observer
         answering = state.checkpoint.next_offsets.keys() - observer.view.unavailable.keys()
@@ -153,7 +153,7 @@ class MembershipSync(Part):
     def _read_elsewhere(
         self, state: State, checks: membership.SourceChecks, now: datetime
     ) -> membership.SourceChecks:
-        """The checks with what becomes of lost ranges that another group may have."""
+        """Return the checks with the decisions on lost ranges that another group may have."""
         settled = self.lost_ranges.look(state, checks.lost, now)
         holes, blocked = (*checks.holes, *settled.holes), {**checks.blocked, **settled.blocked}
         return replace(checks, holes=holes, blocked=blocked)
@@ -161,10 +161,10 @@ class MembershipSync(Part):
     def _without_new_topics(
         self, state: State, checks: membership.SourceChecks, known: Collection[TopicPartition]
     ) -> membership.SourceChecks:
-        """The checks without truncations of topics that were recreated since the last discovery.
+        """Return the checks without truncations of topics recreated since the last discovery.
 
         Asked after the offsets, so that a topic that still has the ledger's id had it then. The
-        others are left to the next look, which discovers the new topics. ``known`` are topic
+        rest are left to the next look, which discovers the new topics. ``known`` are topic
         partitions that are not recorded as truncated in any case.
 
         Raises:
@@ -229,7 +229,7 @@ class MembershipSync(Part):
             for tp in self.targets.keys() - state.members.keys()
             if tp in state.excluded or (tp in state.retired and tp not in self.blocked_by_source)
         }
-        if left:  # nobody lands them any more, so nobody must wait for them
+        if left:  # they are not landed any more, so nothing must wait for them
             self.targets = {tp: end for tp, end in self.targets.items() if tp not in left}
 
     def _remember_first_look(self, state: State, now: datetime) -> None:
@@ -270,8 +270,8 @@ class MembershipSync(Part):
         gone = [tp for tp in gone if tp not in kept]
         if deleted.settle(state, self._source, gone, observer.last_ends).is_empty:
             return state  # nothing follows, and Kafka need not be asked
-        # A topic that only cannot be listed is not gone: its DROP would forget its checkpoint.
-        # Nor is one that is denied: nobody may see whether it exists.
+        # A topic that only cannot be listed is not gone: its DROP would forget its checkpoint. Nor
+        # is one that is denied: whether it exists cannot be seen.
         found_now = observer.log.describe({tp.topic for tp in gone})
         present = found_now.ids.keys() | found_now.denied.keys()
         certain = [tp for tp in gone if tp.topic not in present]

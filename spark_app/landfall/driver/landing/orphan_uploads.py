@@ -1,15 +1,15 @@
-"""Aborts uploads that no COMMIT names: what dead tasks and dead drivers left behind.
+"""Aborts uploads that no COMMIT names: leftovers of dead tasks and dead drivers.
 
 There may be ten thousand of them after an outage, so they are listed and aborted in the background.
 Two rules keep everything that is still needed:
 
 - A driver that was fenced and does not know it yet would abort its successor's uploads. So the
-  ledger is read after the listing: if nobody had opened the lane by then, no listed upload is a
-  successor's.
+  ledger is read after the listing: if no other driver had opened the lane by then, no listed upload
+  is a successor's.
 - A driver must not abort what its own tasks upload. Either the filter takes only uploads of ranges
   that were landed before, and older than any that a task may still write to; or the listing is
   *closed* before the first task starts: it then takes no more uploads, so all that it has taken
-  were begun by others. Age alone would not do: it compares the clocks of driver and store.
+  were begun by other drivers. Age alone would not do: it compares the clocks of driver and store.
 """
 
 import logging
@@ -31,7 +31,7 @@ MAX_ORPHANS = 100_000
 """How many uploads a sweep aborts at most; later ones are left to the next, an hour later."""
 THREADS = 16
 GRACE = timedelta(seconds=30)
-"""How long a driver that ends goes on aborting."""
+"""How long a driver that ends continues to abort."""
 
 
 def is_ours(group: str, members: Collection[TopicPartition], key: str) -> bool:
@@ -67,7 +67,7 @@ def is_of_landed_range(group: str, checkpoint: Checkpoint, key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OrphanFilter:
-    """Which open uploads are orphans.
+    """Decides which open uploads are orphans.
 
     Attributes:
         is_ours: whether a key is named like this group's objects; another group's root may lie

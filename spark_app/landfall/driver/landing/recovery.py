@@ -2,8 +2,8 @@
 
 The COMMIT names the ranges the objects came from, a REPLAY the dead letters. The same ranges, or
 dead letters, are read again, by the spec that the record was made by, and only the lost objects are
-kept. ``landfall.driver.landing.lost_uploads`` runs these steps beside landing, and records what
-comes of them.
+kept. ``landfall.driver.landing.lost_uploads`` runs these steps beside landing, and records the
+result.
 """
 
 from collections import defaultdict
@@ -45,11 +45,11 @@ RecreatedTopics = Callable[[Collection[TopicPartition]], Mapping[TopicPartition,
 
 @dataclass(frozen=True, slots=True)
 class LostSlice:
-    """A committed or replayed slice of which objects are lost.
+    """A committed or replayed slice with lost objects.
 
     Attributes:
-        slot: under which the objects are due: of their COMMIT or REPLAY, or of the REPAIR of
-            missing ones.
+        slot: under which the objects are due: of their COMMIT or REPLAY, or of missing ones'
+            REPAIR.
         before: the slice, as its COMMIT or REPLAY names it.
         lost: the lost objects, as the ledger names them now.
     """
@@ -83,7 +83,7 @@ class LostSlice:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Origin:
-    """What objects were made by: the digest of a stored spec, or empty, and a generation."""
+    """The origin of objects: the digest of a stored spec, or empty, and a generation."""
 
     spec: str
     generation: int
@@ -91,14 +91,14 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Remade:
-    """What came of landing lost slices again.
+    """The result of landing lost slices again.
 
     Attributes:
         objects: per slot, the objects with their new uploads.
         failed: the slices that were not made again, and why: ``Stalled`` with OBJECT_LOST if they
             never can be.
-        discard: uploads that nobody needs.
-        schemas: per slot, those that objects were decoded with now and not before.
+        discard: uploads that are not needed.
+        schemas: per slot, the ones that objects were decoded with now and not before.
     """
 
     objects: Mapping[int, tuple[LandedObject, ...]]
@@ -165,13 +165,13 @@ def land_again(
     lost: Sequence[LostSlice],
     topic_ids: Mapping[TopicPartition, str],
 ) -> list[SliceResult]:
-    """Land lost slices: those that were read from the log in a job, replayed ones in another.
+    """Land lost slices: the ones read from the log in a job, replayed ones in another.
 
     All are of one origin. So no two have the same range, for a generation names no object twice.
     What was read from another group's objects, because the log had lost it, is read there again.
     Slices that were cut into objects by other rules are landed by these, in jobs of their own, and
-    so are those whose dead letters were in another place.
-    ``topic_ids`` are those of the members of the lane.
+    so are those whose dead letters were in another place. ``topic_ids`` are the ids of the members
+    of the lane.
     """
     alike: defaultdict[tuple[LandingRules, str], list[LostSlice]] = defaultdict(list)
     for s in lost:
@@ -240,12 +240,12 @@ def check_remade(
     kept: set[str] = set()
     schemas: defaultdict[int, set[str]] = defaultdict(set)
     for s in lost:
-        # What another group has landed it keeps, whatever became of the topic; tasks compare ids.
+        # Another group keeps what it has landed, even if the topic is gone; tasks compare ids.
         is_of_log = isinstance(s.before, LandedSlice) and not s.before.read_from
         other_topic = recreated.get(s.topic_partition) if is_of_log else None
         if isinstance(other_topic, Retry | None):
             made = _check(s, by_start.get(_start_of(s.before.piece)), other_topic)
-        else:  # denied: what became of the topic, nobody may see
+        else:  # denied: whether the topic was recreated cannot be seen
             made = other_topic
         if isinstance(made, LandfallError):
             failed.append((s, made))

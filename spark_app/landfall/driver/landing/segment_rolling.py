@@ -78,7 +78,7 @@ class SegmentRolling:
             self._start(now, applied_through)
 
     def is_due(self, now: datetime) -> bool:
-        """Return whether something goes on or can start, so that a driver should not end yet."""
+        """Return whether something runs or can start, so that a driver should not end yet."""
         if self._running:
             return True
         return self._may_start(now) and (self._is_deletion_due or self._is_segment_due)
@@ -113,7 +113,8 @@ class SegmentRolling:
         lane = self.writer.lane
         if self._is_deletion_due:
             self._not_before = now + RETRY_INTERVAL
-            # Only once a snapshot came after the segment, so that nobody needs the slots to open.
+            # Only once a snapshot came after the segment, so that no driver needs the slots to
+            # open.
             if not self._has_later_snapshot:
                 self.writer.snapshot(applied_through)
             if not self._has_later_snapshot:
@@ -126,7 +127,7 @@ class SegmentRolling:
             self._running.add_done_callback(lambda _: self.notify())
 
     def _result(self, done: "Future[Rolled]") -> Rolled | None:
-        """What was stored or deleted; None if that failed, which is logged once."""
+        """Return what was stored or deleted; None if that failed, which is logged once."""
         try:
             rolled = done.result()
         except (LandfallError, ValueError) as error:

@@ -1,1 +1,1 @@
-"""The process: start, hand over, the loop itself, publishers beside it, and its last words."""
+"""The process: start, hand over, the loop itself, publishers alongside, and its last words."""

@@ -1,4 +1,4 @@
-"""Takes the lane, lands, and hands the lane over: what a driver process does from start to end.
+"""Takes the lane, lands, and hands the lane over: a driver process from start to end.
 
 A process has one ``LaneContender``. Each time it owns the lane, from OPEN to YIELD, a ``Driver`` of
 its own lands; Spark, the source's client and the counters outlive that driver.
@@ -11,8 +11,8 @@ its own lands; Spark, the source's client and the counters outlive that driver.
 
 The ledger alone decides who lands. A process takes the lane without being asked if it is free for
 its revision (``State.can_open``), in exactly the slot that it looked at: of two that stand by, one
-gets the slot, and the other sees that. On the command to take over, it opens the lane whoever owns
-it. So does a process without a revision, which never stands by.
+gets the slot, and the other sees that. On the command to take over, it opens the lane
+unconditionally. So does a process without a revision, which never stands by.
 """
 
 import logging
@@ -72,7 +72,7 @@ class ContenderOptions:
     """How a process takes the lane.
 
     Attributes:
-        revision: of its software and spec; empty to open the lane at once, whoever owns it.
+        revision: of its software and spec; empty to open the lane at once, unconditionally.
         look_interval: between two looks at a lane that another process owns.
         known_ledger: what the ledger has reached at least; None if nothing is known.
         anchor: a slot that the ledger has, with its hash; likewise.
@@ -92,7 +92,7 @@ class StatusReporter:
 
     Attributes:
         post: takes each new status, which it completes if it needs more than the summary.
-        wait_for: takes what the process waits for and cannot go on without, such as the store.
+        wait_for: takes what the process waits for and cannot continue without, such as the store.
     """
 
     post: Callable[[StatusReport], None]
@@ -154,7 +154,7 @@ class LaneContender:
                 self._driver.stop(f"handed over to {to}")
 
     def take_over(self) -> None:
-        """Open the lane, whoever owns it. From any thread.
+        """Open the lane unconditionally. From any thread.
 
         Nothing happens if this process owns the lane and is not handing it over.
         """
@@ -276,7 +276,7 @@ class LaneContender:
         revision = f"revision {state.revision or 'unknown'}"
         owner = "the driver before this one still" if is_draining else revision
         self.deps.counters.message = f"{owner} has the lane, epoch {state.epoch}"
-        # The operator tells a driver in STANDBY to take the lane. This one must not do that yet.
+        # The operator commands a driver in STANDBY to take the lane. This one must not do that yet.
         is_ready = warm_up.done() and not is_draining
         self._show(Phase.STANDBY if is_ready else Phase.STARTING, state, 0)
         self._wait()
@@ -311,7 +311,7 @@ class LaneContender:
 
     @property
     def _must_open(self) -> bool:
-        """Whether the lane is opened whoever owns it."""
+        """True if the lane is opened unconditionally."""
         return self._command is PendingCommand.TAKE_OVER or not self.options.revision
 
     def _open(self, state: State) -> LaneWriter | None:

@@ -1,11 +1,11 @@
 """Refuses a ledger that is shorter than the group's was, or has another history.
 
-The ledger is found by the output's URL and endpoint. Behind another endpoint, a bucket of the same
-name has no ledger, or an old copy: landing there would write everything again or, if the checkpoint
+The ledger is found by the output's URL and endpoint. At another endpoint, a bucket of the same name
+has no ledger, or an old copy: landing there would write everything again or, if the checkpoint
 comes from Kafka's retention, leave a gap.
 
-Hashes chain the slots without a key, so whoever may write to the store can change a slot and all
-hashes after it. The operator therefore keeps the hash of a slot, the anchor, in Kubernetes.
+Hashes chain the slots without a key, so a program that may write to the store can change a slot and
+all hashes after it. The operator therefore keeps the hash of a slot, the anchor, in Kubernetes.
 """
 
 from landfall.api.contract import LedgerAnchor, LedgerPosition

@@ -1,8 +1,8 @@
-"""Rules for a bucket that delete what no driver does once none of the group runs. Pure.
+"""Rules for a bucket: they delete what is left once no driver of a group runs. Pure.
 
 While drivers run, they need none of them: a rule deletes later than a driver would. But a group
-that is deleted, or suspended for good, has nobody who aborts its uploads or deletes the copies of
-what was replaced. Nothing else may expire by a rule: docs/reference/bucket.md.
+that is deleted, or suspended for good, has no driver that aborts its uploads or deletes the copies
+of what was replaced. Nothing else may expire by a rule: docs/reference/bucket.md.
 """
 
 from collections import defaultdict
@@ -23,12 +23,12 @@ COPIES = timedelta(days=1)
 """How much longer a copy lives than a driver would keep it."""
 PROBED = timedelta(days=1)
 _WITH_RULES = frozenset({"s3", "gcs"})
-"""Azure discards uploads by itself, and the others know no rules."""
+"""Azure discards uploads by itself, and the other stores know no rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is below a prefix of a bucket goes after some days.
+    """Contents of a bucket below a prefix expire after some days.
 
     Attributes:
         why: what it is.

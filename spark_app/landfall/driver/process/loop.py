@@ -252,7 +252,7 @@ class Driver:
             if self._is_fenced():
                 return self._fenced(f"another driver has opened the lane; seen before: {stalled}")
             self._end(Phase.STALLED, f"{stalled.reason}: {stalled}")
-            log.error("driver stalled", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # the message says all that a trace would
+            log.error("driver stalled", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # the message has all that a trace would
             return ExitCode.STALLED
         except Retry as error:
             self._end(Phase.STOPPED, str(error))
@@ -262,7 +262,7 @@ class Driver:
             self._requests.close(f"the driver has stopped: {self.phase}")
             for step in self._steps:
                 step.stop()
-            # Those that come last do what the others have left to them, such as aborting uploads.
+            # The last ones do what the earlier ones have left to them, such as aborting uploads.
             for step in reversed(self._steps):
                 step.finish()
             self._report()
@@ -270,7 +270,7 @@ class Driver:
     def _recover(self) -> None:
         """Roll every COMMIT forward that may not be applied; nothing is planned before that.
 
-        What is lost, or seems so, is not waited for: it is found and made again beside landing.
+        What is lost, or seems so, is not waited for: it is found and made again alongside landing.
         """
         self.phase = Phase.RECOVERING
         self._completer.roll_forward(self.writer.state.unapplied, self._report, self._wait)
@@ -279,7 +279,7 @@ class Driver:
         self.phase = Phase.RUNNING
 
     def _list_fenced_uploads(self) -> None:
-        """Begin to abort every open upload; those of COMMITs are complete, or not open."""
+        """Begin to abort every open upload; uploads of COMMITs are complete, or not open."""
 
         def tell() -> None:
             self.counters.message = "looking for uploads that former drivers left behind"
@@ -309,7 +309,7 @@ class Driver:
 
     @property
     def has_ended(self) -> bool:
-        """Whether a driver with an end has reached it, or has landed as much as can be."""
+        """True if a driver with an end has reached it, or has landed as much as can be."""
         return (self.until_caught_up and self.caught_up) or self._goal.is_done
 
     def _is_stopping(self, now: datetime) -> bool:
@@ -326,7 +326,7 @@ class Driver:
         if not self._is_stopping(now):
             return False
         lands = self._batches and not self._draining.is_futile(now, self.deps.runner.settle())
-        is_free = not self._draining.must_end  # nobody waits for the end
+        is_free = not self._draining.must_end  # nothing waits for the end
         works = self._replacements.finish_merging(merges=is_free)
         works = works or (is_free and self._rolling.is_due(now))
         # What is lost is left to the next driver: Kafka may be away for long.
@@ -363,7 +363,7 @@ class Driver:
     # ------------------------------------------------------------------------------------ reporting
 
     def stalled_partitions(self) -> Mapping[TopicPartition, Stalled]:
-        """Topic partitions that are not landed until somebody acts, and why."""
+        """Topic partitions that are not landed until a user acts, and why."""
         return self._parts.stalled_partitions()
 
     @property
@@ -373,7 +373,7 @@ class Driver:
 
     @property
     def caught_up(self) -> bool:
-        """Whether all that the first look saw is landed and visible, except what is stalled."""
+        """True if all that the first look saw is landed and visible, except what is stalled."""
         return self._parts.caught_up
 
     def progress(self) -> DriverProgress:
@@ -402,7 +402,7 @@ class Driver:
         self.report(self.progress())
 
     def _message(self) -> str:
-        """What is wrong, and what is under way, in lines."""
+        """Return lines on what is wrong, and on what is under way."""
         wrong = (*self._membership.absent, *self._feeds.problems(self.writer.state))
         lines = (
             _list_errors(wrong),
@@ -421,7 +421,7 @@ def _list_errors(errors: Iterable[Stalled]) -> str:
 
 
 def _work_beside_landing(orphans: int, lost: int) -> str:
-    """What goes on beside landing; empty if nothing does.
+    """Return a line on the work alongside landing; empty if there is none.
 
     Args:
         orphans: uploads that are being aborted.
@@ -437,6 +437,6 @@ def _work_beside_landing(orphans: int, lost: int) -> str:
 
 
 def _not_landed(errors: Iterable[Stalled], topics: Collection[str]) -> str:
-    """What a driver that ends has not landed, and which topics a closed range leaves."""
+    """Return what a driver that ends has not landed, and the topics that a closed range leaves."""
     left = f"not landed up to the end of the range: {', '.join(topics)}" if topics else ""
     return "\n".join(filter(None, (_list_errors(errors), left)))

@@ -1,6 +1,6 @@
-"""Steps of a pass of the driver's loop that concern several rooms, and what all of them ask.
+"""Steps of the driver's loop that concern several rooms, and what all of them query.
 
-``landfall.driver.process.loop`` makes them and says in which order they are taken.
+``landfall.driver.process.loop`` makes them and defines in which order they are taken.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ before them is not visible: each is a part of every snapshot.
 
 @dataclass
 class DriverParts:
-    """The parts of a driver, and what only all of them together know.
+    """The parts of a driver, and answers that need all of them.
 
     Attributes:
         group: the resource.
@@ -99,13 +99,13 @@ class DriverParts:
         )
 
     def stalled_partitions(self) -> Mapping[TopicPartition, Stalled]:
-        """Topic partitions that are not landed until somebody acts, and why."""
+        """Topic partitions that are not landed until a user acts, and why."""
         recorded = blocked_partitions(self.state)
         return {**self.membership.blocked_by_source, **self.committer.blocked, **recorded}
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is in flight, and no more of what is committed will be visible soon."""
+        """True if nothing is in flight, and no more of what is committed will be visible soon."""
         return all(part.is_at_rest for part in self._active)
 
     @property
@@ -115,14 +115,14 @@ class DriverParts:
 
     @property
     def caught_up(self) -> bool:
-        """Whether all that the first look saw is landed and visible, except what is stalled."""
+        """True if all that the first look saw is landed and visible, except what is stalled."""
         return self.is_at_rest and has_caught_up(
             self.state.checkpoint, self.membership.targets, self.stalled_partitions()
         )
 
     @property
     def has_landed_all(self) -> bool:
-        """Whether everything that the last look saw is landed and visible."""
+        """True if everything that the last look saw is landed and visible."""
         observer = self.deps.observer
         ends = {tp: observer.watermarks[tp].end for tp in observer.unsettled}
         if ends.keys() != reached(self.state.checkpoint, ends):
@@ -132,9 +132,9 @@ class DriverParts:
 
     @property
     def has_too_much_unapplied(self) -> bool:
-        """Whether the COMMITs so far must become visible before there are more.
+        """True if the COMMITs so far must become visible before there are more.
 
-        Those that wait only for lost uploads hold nothing up, unless there are very many: what is
+        COMMITs that wait only for lost uploads hold nothing up, unless there are very many: what is
         unapplied is a part of every snapshot.
         """
         allowed = self.group.spec.tuning.max_unapplied
@@ -251,7 +251,7 @@ class LaneUpkeep(Part):
     parts: DriverParts
 
     def advance(self, now: datetime) -> None:
-        """Append what is due, unless somebody waits for the driver's end."""
+        """Append what is due, unless the driver must end."""
         parts = self.parts
         if parts.draining.must_end:
             return
@@ -273,7 +273,7 @@ class StoreUpkeep(Part):
     parts: DriverParts
 
     def begin_first_sweep(self, now: datetime) -> None:
-        """Begin to abort every open upload of former drivers; those of COMMITs stay."""
+        """Begin to abort every open upload of former drivers; uploads of COMMITs stay."""
         parts = self.parts
         parts.housekeeping.begin_first_sweep(
             is_ours=self.is_ours,

@@ -1,4 +1,4 @@
-"""What is wrong with a group before anything runs: in its file, and in what the file names.
+"""Find faults of a group before anything runs: in its file, and in what the file names.
 
 ``file_faults`` asks no server. ``run`` and a driver pod raise what it finds before Spark starts,
 and ``landfall check`` prints it; so both refuse the same groups. ``server_faults`` asks everything
@@ -97,7 +97,7 @@ def _client_faults(group: ConsumerGroup) -> Faults:
 def server_faults(group: ConsumerGroup) -> Faults:
     """Yield what is wrong with the servers that the group names, asking each once.
 
-    A ``Stalled``, or a refusal of the store, needs somebody; any other error may pass by itself.
+    A ``Stalled``, or a refusal of the store, needs a user; any other error may pass by itself.
     """
     yield from _kafka_faults(group)
     yield from _source_faults(group)
@@ -107,7 +107,7 @@ def server_faults(group: ConsumerGroup) -> Faults:
 
 
 def advice(group: ConsumerGroup) -> str:
-    """What to change in the settings of the store; empty if nothing, or if it does not answer."""
+    """Return what to change in the store's settings; empty if nothing, or if it does not answer."""
     with suppress(LandfallError):
         return settings_warning(open_stores(group.spec))
     return ""
@@ -253,7 +253,7 @@ def _named_servers(options: Mapping[str, object], path: str = "") -> Iterator[Se
 
 def _address(url: str) -> Address | None:
     ports = {"http": 80, "https": 443, "thrift": 9083}
-    with suppress(ValueError):  # a port that is none: building the publisher has said so
+    with suppress(ValueError):  # an invalid port: building the publisher has reported it
         parts = urlsplit(url)
         if parts.scheme in ports and parts.hostname:
             port = parts.port or ports[parts.scheme]

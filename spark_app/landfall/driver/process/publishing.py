@@ -1,9 +1,9 @@
-"""Runs the publishers of ``spec.publish`` beside landing: each in a thread of its own.
+"""Runs the publishers of ``spec.publish`` alongside landing: each in a thread of its own.
 
 The driver passes its ledger's state on, which wakes them. A publisher that fails tries again with
-growing pauses, and one that waits for somebody every minute. Neither landing nor another publisher
-notices. A process that has handed its lane over needs no care: any number of processes
-may publish at once (``landfall.publish``).
+growing pauses, and one that waits for a user every minute. Neither landing nor another publisher
+notices. A process that has handed its lane over needs no care: any number of processes may publish
+at once (``landfall.publish``).
 """
 
 import logging
@@ -39,7 +39,7 @@ LAST_TRIES, LAST_PATIENCE = 5, timedelta(minutes=10)
 
 @dataclass
 class PublisherRun:
-    """What one publisher does, and when it is due. One thread calls ``run_pass``.
+    """The work of one publisher, and when it is due. One thread calls ``run_pass``.
 
     Attributes:
         entry: from ``spec.publish``.
@@ -124,7 +124,7 @@ class PublisherRun:
 
     @property
     def error(self) -> Exception | None:
-        """What the last pass failed with; None if it went well."""
+        """The error of the last pass; None if it went well."""
         return self._error
 
     def _succeeded(self, began: datetime, slot: int, done: Published) -> None:
@@ -162,7 +162,7 @@ class PublisherRun:
             )
 
     def _behind_before_start(self) -> datetime | None:
-        """Since when there is something to publish, as the ledger says; None if that is unknown."""
+        """Return since when there is something to publish, by the ledger; None if unknown."""
         try:
             at = self.publisher.position()
             since = self.follower.behind_since(at)
@@ -173,7 +173,7 @@ class PublisherRun:
 
 
 def describe(error: Exception) -> str:
-    """What is wrong, in one line."""
+    """Return what is wrong, in one line."""
     if isinstance(error, LandfallError):
         return f"{cause(error, 'Retry')}: {error}"
     return f"{type(error).__name__}: {error}"
@@ -203,7 +203,7 @@ class Publishing:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Publish from now on, whenever ``observe`` says that there is something."""
+        """Publish from now on, whenever ``observe`` shows that there is something."""
         for run, notifier in zip(self.runs, self._notifiers, strict=True):
             target, name = self._work, _thread_name(run)
             thread = threading.Thread(target=target, args=(run, notifier.wait), name=name)

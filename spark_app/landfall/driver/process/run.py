@@ -62,8 +62,8 @@ from landfall.store.probe import probe
 
 # How long a run with an end waits for servers that do not answer.
 #
-# A driver without an end waits for ever: what it waits for comes back, or somebody sees its alerts.
-# A run of cron would only hang, so it ends as unavailable instead, and the next run continues.
+# A driver without an end waits for ever: what it waits for comes back, or a user sees its alerts. A
+# run of cron would only hang, so it ends as unavailable instead, and the next run continues.
 
 
 @dataclass
@@ -122,8 +122,8 @@ class Options:
         master: Spark's master; None for the one that Spark's own configuration names.
         http_host: the address to serve status and metrics on.
         http_port: None for the spec's, or any free port if that one is taken; 0 for any free port.
-        revision: of software and spec, for handovers; empty to open the lane at once, whoever owns
-            it.
+        revision: of software and spec, for handovers; empty to open the lane at once,
+            unconditionally.
         peers: a host name with the addresses of all drivers of the group; empty if it is alone.
         known_ledger: what the group's ledger has reached at least; None if nothing is known.
         anchor: a slot of the group's ledger with its hash; None if nothing is known.
@@ -280,7 +280,7 @@ def drive(
 
 
 def _unfinished(code: ExitCode, patience: Patience) -> ExitCode:
-    """The exit code of a run that has not come to its end, with an event that says why."""
+    """Return the exit code of an unfinished run, and log an event with the reason."""
     if code is not ExitCode.OK:
         return code
     if patience.message:
@@ -333,7 +333,7 @@ def _publish_the_rest(publishing: Publishing, code: ExitCode, *, has_end: bool) 
 
 
 def _control(contender: LaneContender, publishing: Publishing) -> ControlHandler:
-    """What carries control commands out; ``retry`` is for publishers, too."""
+    """Return the executor of control commands; ``retry`` is for publishers, too."""
 
     def decide(request: Request) -> Answer:
         if isinstance(request, RetryRequest) and not request.dry_run:
@@ -384,12 +384,12 @@ def _signals(stop: Callable[[str], None]) -> Iterator[None]:
 
 
 def _may_pass(error: Exception) -> bool:
-    """Whether a start waits for the error to pass; wrong keys are rather reported at once."""
+    """Return whether a start waits for the error to pass; wrong keys are reported at once."""
     return isinstance(error, Retry) and not isinstance(error, StoreDenied)
 
 
 class RetryLog:
-    """Logs retries: of the same kind of error one in ``REPEAT_SECONDS``, since all say the same."""
+    """Logs retries: of the same kind of error one in ``REPEAT_SECONDS``, since all are alike."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

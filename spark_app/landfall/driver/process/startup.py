@@ -2,7 +2,7 @@
 
 The clients wait long, because a slow server must not cost a batch, and report little: after a
 minute or more, that the time ran out. So this module logs which address does not answer, and what
-is wrong with it, and says so again each minute for as long as that is so. Nothing is decided here.
+is wrong with it, and repeats that each minute for as long as it is so. Nothing is decided here.
 """
 
 import logging
@@ -27,7 +27,7 @@ DELAY = 3.0
 REPEAT = 60.0
 """Seconds until the same is reported again."""
 _API_VERSIONS = b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x01\xff\xff"
-"""The request that every broker answers before all others, also without a login."""
+"""The request that every broker answers before any other, also without a login."""
 HEAD = b"HEAD / HTTP/1.1\r\nHost: landfall\r\nConnection: close\r\n\r\n"
 """The request that every HTTP server answers."""
 _PORTS = {"http": 80, "https": 443}
@@ -35,7 +35,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Servers of which one must answer.
+    """Servers, one of which must answer.
 
     Attributes:
         name: what they are.
@@ -68,7 +68,7 @@ def kafka_servers(group: ConsumerGroup) -> Servers:
 
 
 def store_servers(root: Root) -> Servers:
-    """The server of a root; no address without an endpoint by HTTP, and behind a proxy."""
+    """Return the server of a root; no address without an endpoint by HTTP, and behind a proxy."""
     endpoint = root.access.endpoint
     if root.store or root.url.startswith("file:") or not endpoint:
         return Servers("the store", (), HEAD)
@@ -86,7 +86,7 @@ def check_hot_path() -> HotPath:
     """Return the hot path of this process.
 
     Raises:
-        Stalled: SPEC_INVALID, the variable that switches the extension off says neither on nor off.
+        Stalled: SPEC_INVALID, the variable that switches the extension off is neither on nor off.
     """
     try:
         return hot_path()
@@ -101,7 +101,7 @@ def check_secrets(places: Iterable[Root | Feed | LandedPlace], field: str = "") 
 
     Raises:
         Stalled: SPEC_INVALID, there is no such secret, or it lacks a key; the message begins with
-            the field, if that of the places is given.
+            the field, if one is given.
     """
     for place in places:
         secret, section = place.access.credentials_secret_ref, place.access_field

@@ -37,6 +37,6 @@ class TerminationMessage:
         line = "; ".join(text.splitlines())[:MAX_LENGTH]
         with suppress(
             OSError
-        ):  # the exit code says that the driver failed, with or without the file
+        ):  # the exit code shows that the driver failed, with or without the file
             if self._path.exists():
                 self._path.write_text(f"{line}\n", "utf-8")

@@ -36,7 +36,7 @@ SLOTS_PER_TASK = 4
 SHARE_BYTES = 512 * 2**20
 """How many bytes a task merges before its plan is complete, and a merge more."""
 MAX_PLAN_OBJECTS = 20_000
-"""How many objects retire by a plan; those in its last folder may exceed it."""
+"""How many objects retire by a plan, plus at most the objects of one folder."""
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(minutes=5), timedelta(hours=6)
 """How long a folder rests that could not be merged: it doubles each time."""
 MAX_FAILURES = 10

@@ -264,7 +264,7 @@ class Replacements(Part):
         return after
 
     def _append(self, make: Callable[..., Record]) -> tuple[State, Replace]:
-        """Append a REPLACE, and hold its slot, so that it is not called applied before its release."""
+        """Append a REPLACE; its slot is not called applied before it is released."""
         made = list[Replace]()
 
         def kept(header: Header) -> Record:

@@ -245,7 +245,7 @@ def _planned(found: _Undoing, copiers: Executor) -> PlannedReplacement:
 
 
 def _undoing(restoring: Restoring, request: UndoRequest) -> _Undoing | Answer:
-    """Return what to undo, or why not; one that is not applied was never in force."""
+    """Return what to undo, or why not; FAILED while the REPLACE is not applied."""
     found = _found(restoring, request)
     return found if not isinstance(found, _Pending) else _not_done(found.slot)
 

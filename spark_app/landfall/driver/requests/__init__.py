@@ -1,1 +1,1 @@
-"""What users ask for: executed by a driver, or by a session of the command line without one."""
+"""Requests of users: executed by a driver, or by a session of the command line without one."""

@@ -2,9 +2,9 @@
 
 A request is carried out between two steps of a pass. A record that moves or drops a checkpoint must
 not meet a batch of the same topic partition: no batch of it is started while a request waits, and
-the request waits for the batch that is in flight. A replay works beside landing, in a thread of its
-own, because it moves no checkpoint; only its REPLAY records are appended here. What is asked about
-files is done where they are looked for: it moves no checkpoint either.
+the request waits for the batch that is in flight. A replay works alongside landing, in a thread of
+its own, because it moves no checkpoint; only its REPLAY records are appended here. What is asked
+about files is done where they are looked for: it moves no checkpoint either.
 """
 
 import logging
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class DriverLane:
-    """A ``RequestLane``: that of a running driver.
+    """The ``RequestLane`` of a running driver.
 
     Attributes:
         group: the resource.
@@ -60,7 +60,7 @@ class DriverLane:
         observer: the last known state of the log.
         committer: knows what is stopped without a record.
         membership: knows what the log stops.
-        lost_ranges: knows which offsets nobody has.
+        lost_ranges: knows which offsets no group has.
         completer: makes objects visible.
         feeds: know the files of feeds.
         replacements: replace objects by others.
@@ -159,13 +159,13 @@ class DriverRequests(Part):
 
     @property
     def held(self) -> set[TopicPartition]:
-        """Topic partitions of which no batch may be started now."""
+        """Return topic partitions with which no batch may be started now."""
         changed = (_changed(pending.request) for pending in self.pending.waiting())
         return {tp for tp in changed if tp is not None}
 
     @property
     def is_carrying_out(self) -> bool:
-        """Whether a replay, or another request of several steps, has begun and not ended."""
+        """True if a replay, or another request of several steps, has begun and not ended."""
         return bool(self._running)
 
     def advance(self, now: datetime) -> None:

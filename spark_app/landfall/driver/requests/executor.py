@@ -70,7 +70,7 @@ class RequestLane(Protocol):
         ...
 
     def observed(self, tp: TopicPartition, /) -> Observed:
-        """What the log shows of a topic partition now.
+        """Return what the log shows of a topic partition now.
 
         Raises:
             Retry: the log does not answer.
@@ -79,7 +79,7 @@ class RequestLane(Protocol):
         ...
 
     def forget(self, tp: TopicPartition, /) -> None:
-        """Forget why a topic partition is stopped or waits, as far as no record says so."""
+        """Forget why a topic partition is stopped or waits, as far as no record holds it."""
         ...
 
     def ask_files(self, request: FilesRequest, decision: Decision, /) -> "Future[Answer]":
@@ -173,7 +173,7 @@ def _append_all(plan: Iterable[PlannedRecord], append: Append) -> None:
 
 
 def decision_of(request: Request, now: datetime) -> Decision:
-    """Who asks for what, when and why, as records keep it."""
+    """Return who asks for what, when and why, as records keep it."""
     return Decision(
         verb=verb_of(request),
         who=request.who,
@@ -184,7 +184,7 @@ def decision_of(request: Request, now: datetime) -> Decision:
 
 
 def observe(source: Log, tp: TopicPartition) -> Observed:
-    """What the log shows of a topic partition now.
+    """Return what the log shows of a topic partition now.
 
     Raises:
         Retry: the log does not answer.

@@ -1,8 +1,8 @@
 """Carries a request out without a driver: opens the lane, records, and hands the lane over again.
 
-Opening the lane fences whoever has it, so a lane that a driver may own is opened only if that is
-asked for. It is safe at any time: the ledger decides who lands, and a driver that is fenced ends
-and is restarted by its Deployment. Nothing is landed here but what a request lands.
+Opening the lane fences its owner, so a lane that a driver may own is opened only if that is asked
+for. It is safe at any time: the ledger decides who lands, and a driver that is fenced ends and is
+restarted by its Deployment. Nothing is landed here but what a request lands.
 """
 
 import logging
@@ -71,7 +71,7 @@ COMPLETE_TRIES = 5
 
 @dataclass(frozen=True)
 class LaneSession:
-    """What carries requests out.
+    """Executes requests without a driver.
 
     Attributes:
         group: the resource.
@@ -80,7 +80,7 @@ class LaneSession:
         source: the log.
         runner: lands dead letters.
         clock: the current time.
-        new_name: returns a name that nobody has used before.
+        new_name: returns a name that was never used before.
         open_files: where the files of a feed are.
         backup: what another group has landed of offsets that the log has lost, if any has.
     """
@@ -130,7 +130,7 @@ class LaneSession:
             if isinstance(request, UndoRequest | PromoteRequest):
                 # Copying takes hours: the lane is opened to record what was copied, and no sooner.
                 return run(executor.execute(request, lane, self.clock()))
-            # Tried before the lane is opened: nobody is fenced for a request that is refused.
+            # Tried before the lane is opened: no driver is fenced for a request that is refused.
             dry = msgspec.structs.replace(request, dry_run=True)
             planned = run(executor.execute(dry, lane, self.clock()))
             if request.dry_run or planned.outcome is not Outcome.DRY_RUN:
@@ -208,7 +208,7 @@ class _SessionLane:
     Attributes:
         session: what carries the request out.
         read: the state before the lane is opened, or after it was handed over.
-        why: what the ledger says when the lane is handed over.
+        why: the reason in the ledger when the lane is handed over.
         pool: runs the steps of a request.
         copiers: make copies.
     """
@@ -367,7 +367,7 @@ class _SessionLane:
         return after
 
     def _refused(self, why: str) -> Retry:
-        """Hand the lane over; returns the error that says why nothing is recorded."""
+        """Hand the lane over; return the error with the reason why nothing is recorded."""
         self.why = why
         self.hand_over()
         return Retry(why)
@@ -390,7 +390,7 @@ class _Visible:
     """Makes decided objects visible, and knows up to which slot all are."""
 
     def __init__(self, store: Store, *, clean: bool) -> None:
-        """``clean`` says whether everything decided before is visible."""
+        """``clean``: whether everything decided before is visible."""
         self._store = store
         self._clean = clean
         self.through = -1

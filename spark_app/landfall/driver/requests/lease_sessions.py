@@ -1,9 +1,9 @@
-"""Takes files, and says what became of them, without a driver: in sessions of a few records.
+"""Takes files, and reports their outcome, without a driver: in sessions of a few records.
 
 A session opens the lane, appends its record, and hands the lane over. Several takers at once wait
-for each other: nobody opens the lane while another session has it, unless that has not gone on for
-a while, for whoever runs it may have been killed. A session that is fenced all the same begins
-again: its request has an id, by which it finds what it has recorded.
+for each other: a session does not open the lane while another one has it, unless that one made no
+progress for a while, since its process may have been killed. A session that is fenced all the same
+begins again: its request has an id, by which it finds what it has recorded.
 """
 
 import logging
@@ -29,11 +29,11 @@ SESSION = "session-"
 WAIT = 0.2
 """Seconds between two looks at a lane that another session has."""
 SESSION_PATIENCE = timedelta(seconds=15)
-"""How long a session may not go on before it counts as dead, and is fenced."""
+"""How long a session may make no progress before it counts as dead, and is fenced."""
 SNAPSHOT_EVERY = 50
 """After how many records a session stores a snapshot: each one reads those after the last."""
 MAX_WAIT = timedelta(minutes=5)
-"""How long a taker waits for the sessions of others."""
+"""How long a taker waits for the sessions of other takers."""
 
 
 class _LaneNeeded(Exception):  # noqa: N818  # stays in this module
@@ -49,7 +49,7 @@ class LeaseSession:
         store: holds the ledger and the lists of files.
         lane: the ledger.
         clock: the current time.
-        new_name: returns a name that nobody has used before.
+        new_name: returns a name that was never used before.
         request: what is asked for.
         take_over: open the lane even if a driver owns it.
     """
@@ -70,7 +70,7 @@ class LeaseSession:
         """Carry it out.
 
         Raises:
-            Retry: the store does not answer, or others had the lane for too long.
+            Retry: the store does not answer, or other sessions had the lane for too long.
             Stalled: the store denies access, or the ledger is broken.
         """
         began = time.monotonic()
@@ -103,9 +103,9 @@ class LeaseSession:
             return self._owned(state)
 
     def _owned(self, state: State) -> Answer | None:
-        """The answer while a driver owns the lane: it is to be asked.
+        """Return the answer while a driver owns the lane: the driver is to be asked.
 
-        That is no refusal, which would say that what a worker did must not count.
+        That is no refusal, which would mean that what a worker did must not count.
         """
         is_held = state.holding is LaneOwnership.HELD and not state.writer.startswith(SESSION)
         if not is_held or self.take_over:
@@ -120,7 +120,7 @@ class LeaseSession:
         )
 
     def _is_busy(self, state: State) -> bool:
-        """Return whether another session has the lane, and goes on."""
+        """Return whether another session has the lane, and makes progress."""
         if state.holding is not LaneOwnership.HELD or not state.writer.startswith(SESSION):
             return False
         now = time.monotonic()
@@ -129,9 +129,9 @@ class LeaseSession:
         return now - self._seen[1] < SESSION_PATIENCE.total_seconds()
 
     def _with_lane(self, state: State) -> Answer | None:
-        """The answer once it is recorded; None if somebody else took the lane first."""
+        """Return the answer once it is recorded; None if another process took the lane first."""
         clock = self.clock
-        # Nothing is landed here: whatever is said of software and spec stays as it was.
+        # Nothing is landed here: what is recorded of software and spec stays as it was.
         opening = OpenRequest(
             writer=SESSION + self.new_name(),
             generation=state.generation,

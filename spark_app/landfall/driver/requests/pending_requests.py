@@ -1,7 +1,7 @@
 """Requests of engineers to a running driver, on their way from the HTTP threads to the driver's.
 
 A request is carried out on the driver's thread, between two passes, because that thread alone
-appends to the ledger. Whoever asks waits a while for the answer. If it takes longer, such as for a
+appends to the ledger. The client waits a while for the answer. If it takes longer, such as for a
 batch in flight, the answer is WAITING, and asking again with the same id waits on: a request is
 never carried out twice.
 """
@@ -23,7 +23,7 @@ KEPT_ANSWERS = 1000
 
 @dataclass(frozen=True)
 class PendingRequest:
-    """A request, and the answer that somebody waits for."""
+    """A request, and the answer that a client waits for."""
 
     request: Request
     answer: Future[Answer] = field(default_factory=Future)
@@ -70,8 +70,8 @@ class PendingRequests:
     def finish(self, pending: PendingRequest, answer: Answer) -> None:
         """Answer a request; one that failed may be asked again under the same id.
 
-        So may one about files that are taken, since the ledger remembers those ids: the answer says
-        what is so then.
+        So may one about files that are taken, since the ledger remembers those ids: the answer
+        reports what holds then.
         """
         with self._lock:
             self._waiting.remove(pending)

@@ -48,9 +48,9 @@ class Replayable:
     """Dead-letter objects that a request is about.
 
     Attributes:
-        objects: those that this generation may replay, in the order of their keys.
-        replayed: how many others were replayed before.
-        retired: how many others a backfill has landed again, or is about to.
+        objects: the ones that this generation may replay, in the order of their keys.
+        replayed: how many more were replayed before.
+        retired: how many more a backfill has landed again, or is about to.
         needs_generation: the least generation that may replay the rest; 0 if there is no rest.
         expired_before: dead letters that were landed before this time are gone; empty for none.
     """
@@ -63,7 +63,7 @@ class Replayable:
 
     @property
     def message(self) -> str:
-        """What is left out, and what would help."""
+        """Return what is left out, and what would help."""
         parts = [f"replayed before: {plural(self.replayed, 'dead-letter object')}"] * bool(
             self.replayed
         )
@@ -105,8 +105,9 @@ class Replayer:
     def finish_expiry(self, state: State) -> None:
         """Delete dead letters that a former driver may still delete, before any of them is read.
 
-        Only who has opened the lane may do so, and only once. What a fenced driver says later it
-        deletes no more; and another replay may have read it, whose REPLAY is not recorded yet.
+        Only a process that has opened the lane may do so, and only once. What a fenced driver
+        records later it deletes no more; and another replay may have read it, whose REPLAY is not
+        recorded yet.
 
         Raises:
             Retry: the store does not answer.
@@ -160,7 +161,7 @@ class Replayer:
         return token, sorted(landed, key=lambda s: s.dead_letters), failed
 
     def _measured(self, key: str, origin: Origin) -> DeadLetters | None:
-        """What the object holds; None if it is gone, because it has expired since it was listed."""
+        """Return the contents of the object; None if it has expired since it was listed."""
         try:
             return measure(self.store, key, origin)
         except Stalled:
@@ -172,7 +173,7 @@ class Replayer:
         return read_expired(self.store, self.group.metadata.name, LANE)
 
     def _replayed(self, state: State) -> Sequence[Origin]:
-        """What the names of dead letters say that were replayed, if that matters."""
+        """Return the origins in the names of replayed dead letters, if that matters."""
         if not state.rewritten:
             return ()
         return [object_names.origin(self.group.metadata.name, key) for key in state.replayed]
@@ -192,12 +193,12 @@ class Replayer:
 
 @dataclass(frozen=True)
 class ReplayEffects:
-    """What a replay does to the lane, on the thread that appends.
+    """The effects of a replay on the lane, on the thread that appends.
 
     Attributes:
         append: appends a record.
         apply: makes the objects of a slot visible.
-        pool: runs the rest beside that thread.
+        pool: runs the rest in other threads.
     """
 
     append: Append
@@ -261,8 +262,8 @@ def _describe(slices: Sequence[ReplayedSlice]) -> str:
 def _is_in_lane(state: State, origin: Origin) -> bool:
     """Return whether the dead letters are of the topic partition as it is in the lane now.
 
-    Those of an earlier topic of that name, or from before a reset, are of offsets that were landed
-    again, or of other records.
+    Dead letters of an earlier topic of that name, or from before a reset, are of offsets that were
+    landed again, or of other records.
     """
     tp = TopicPartition(origin.topic, origin.partition)
     return tp in state.members and origin.generation > state.retired.get(tp, -1)

@@ -33,11 +33,11 @@ log = logging.getLogger(__name__)
 VARIABLE = "LANDFALL_SPARK_ARCHIVE"
 """The environment variable with the file; empty for no archive."""
 QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
-"""Without these flags, a JVM that cannot use an archive says so on standard output."""
+"""Without these flags, a JVM that cannot use an archive prints this on standard output."""
 WRITING_SECONDS = 60.0
 """How long a JVM may take to write the archive and end."""
 LEFT_OVER_SECONDS = 3600.0
-"""The age from which an archive that is not whole was left behind by a JVM that was killed."""
+"""The age from which an archive that is not whole was left by a JVM that was killed."""
 _UNQUOTABLE = frozenset('"\\')
 
 
@@ -99,10 +99,10 @@ def class_archive(environment: Mapping[str, str]) -> ClassArchive | None:
 
 
 def check_use(file: Path, pid: int) -> None:
-    """Say so in the log if a JVM runs without the archive that it was given.
+    """Log a warning if a JVM runs without the archive that it was given.
 
-    What it costs is time only, and nothing else would show it. Where the system does not tell which
-    files a process has mapped, nothing is said.
+    It costs only time, and nothing else would show it. Where the system does not show which files a
+    process has mapped, nothing is logged.
     """
     with suppress(OSError):
         if file.exists() and str(file) not in Path(f"/proc/{pid}/maps").read_text():

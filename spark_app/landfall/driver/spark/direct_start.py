@@ -1,7 +1,7 @@
 """Starts Spark's JVM without Spark's scripts where that is possible.
 
 It is where all settings are known: in a local run, which has none, and in the pod that the operator
-makes. Where somebody has settings of their own, Spark's scripts start the JVM, as they alone know
+makes. Where a user has settings of their own, Spark's scripts start the JVM, as they alone know
 what each of them needs.
 
 A driver's pod starts it before anything else (``start_in_pod``): a JVM takes seconds, and Python
@@ -67,7 +67,7 @@ _FILES = frozenset({_SETTINGS, "group.json", "executor.json"})
 
 @dataclass(frozen=True, slots=True)
 class EarlyStart:
-    """What was begun.
+    """The parts of a start that were begun.
 
     Attributes:
         archive: of Spark's classes, which the JVM uses or makes.
@@ -104,7 +104,7 @@ def start_directly(
 def start_in_pod(group_file: Path, environment: Mapping[str, str]) -> EarlyStart:
     """Start the JVM of the driver whose group is in a file, as the operator writes it.
 
-    Nothing is started, and nothing is said, where the file is not what it should be.
+    Nothing is started or logged where the file is not what it should be.
     """
     try:
         tuning = json.loads(group_file.read_text())["spec"].get("tuning", {})
@@ -149,7 +149,7 @@ def spark_properties(
 
 
 def _of_pod(folder: Path, arguments: str) -> dict[str, str] | None:
-    """The settings of a driver's pod; None if there are others than the operator gives one."""
+    """Return the settings of a driver's pod; None if it has settings besides the operator's."""
     if not {each.name for each in folder.glob("[!.]*")} <= _FILES:
         return None
     try:
@@ -165,10 +165,10 @@ def _of_pod(folder: Path, arguments: str) -> dict[str, str] | None:
 
 
 def _with_owner(properties: dict[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings with which the executors' template, and not Spark, names the pod that owns them.
+    """Return settings with which the executors' template, not Spark, names the owner pod.
 
-    Spark would ask for the driver's pod, and then wait for a second until it is ready, which that
-    of a driver that starts never is.
+    Spark would ask for the driver's pod, and then wait for a second until it is ready, which the
+    pod of a starting driver never is.
 
     Raises:
         OSError, ValueError: the template cannot be read, or its copy cannot be written.

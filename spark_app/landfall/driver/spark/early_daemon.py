@@ -3,9 +3,9 @@
     python -m landfall.driver.spark.early_daemon SOCKET
 
 Spark starts its daemon when the first task arrives, and the daemon imports for a second before it
-forks a worker. The image's entry point starts this process beside the JVM instead. When Spark
-starts its daemon, that finds this process by the socket (``fork_server``), and this one takes its
-place. The JVM holds the other end of the standard input, so this process does not outlive it.
+forks a worker. The image's entry point starts this process alongside the JVM instead. When Spark
+starts its daemon, that finds this process by the socket (``fork_server``), and this one replaces
+it. The JVM holds the other end of the standard input, so this process does not outlive it.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Finds in Spark's log why executors end or do not come.
 
-Spark tells nobody else: a pod that the API server refuses never exists, and Spark deletes the pod
-of an executor that was killed. ``log4j2.properties`` lets these lines through.
+Spark reports it nowhere else: a pod that the API server refuses never exists, and Spark deletes the
+pod of an executor that was killed. ``log4j2.properties`` lets these lines through.
 """
 
 import re

@@ -48,7 +48,7 @@ class Executors:
 
     @property
     def none_wanted(self) -> bool:
-        """Whether the desired number is 0, so that no task can run."""
+        """True if the desired number is 0, so that no task can run."""
         return self.wanted == 0 and not self._local
 
     def want(self, executors: int) -> None:
@@ -125,7 +125,7 @@ class Executors:
 
 
 def first_line(error: Exception) -> str:
-    """The first line that says what failed: a task's Python error if there is one, else Java's."""
+    """Return the first line that names the error: a task's Python error if any, else Java's."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     errors = (line for line in lines if re.match(r"\w*(Error|Exception): ", line))
     return next(errors, lines[0] if lines else type(error).__name__)[:300]

@@ -105,10 +105,10 @@ def has_one_thread() -> bool:
 
 
 def hand_over(path: str) -> bool:
-    """Let the copy that waits at ``path`` take this process's place, until it ends.
+    """Let the copy that waits at ``path`` replace this process, until it ends.
 
     Returns:
-        False if nobody waits there.
+        False if no copy waits there.
     """
     whole = {"env": dict(os.environ), "argv": sys.argv, "path": sys.path, "folder": str(Path.cwd())}
     # A signal that comes while the copy begins is passed on, too.

@@ -1,7 +1,7 @@
 """Starts Spark's JVM, with PySpark's gateway in it, without Spark's scripts.
 
 ``spark-submit`` starts one JVM to put together the command of another, which reads all settings
-again. A driver knows its settings, and needs only the gateway. Where somebody has settings of their
+again. A driver knows its settings, and needs only the gateway. Where a user has settings of their
 own for the JVM, in the spec or in the environment, Spark's scripts start it: see ``direct_start``.
 
 The build of the image starts a JVM by this file alone (``docker/archive_classes.py``), so it
@@ -109,7 +109,7 @@ def start_gateway_jvm(
     """Start it.
 
     Args:
-        flags: those of the JVM, quoted as for a shell.
+        flags: of the JVM, quoted as for a shell.
         environment: names Java and Spark, and is the JVM's own.
         properties: Java's system properties; Spark takes those that begin with ``spark.`` as its
             settings.
@@ -152,7 +152,7 @@ def _end(process: subprocess.Popen[bytes], owner: int) -> None:
     """End the JVM and what it has started, if they run still; only its own process may.
 
     It ends with its standard input, but not if the gateway's main thread is gone: then another
-    thread of it may keep it alive, which nobody asks for anything any more.
+    thread of it may keep it alive, which has nothing left to serve.
     """
     if os.getpid() == owner and process.poll() is None:
         with suppress(ProcessLookupError):
@@ -160,7 +160,7 @@ def _end(process: subprocess.Popen[bytes], owner: int) -> None:
 
 
 def driver_flags() -> str:
-    """The flags of a driver's JVM, but for those of an archive; quoted as for a shell."""
+    """Return the flags of a driver's JVM without the flags of an archive; quoted as for a shell."""
     return f'"-Dlog4j2.configurationFile={LOG4J}" {DRIVER_HEAP} {JVM}'
 
 
@@ -173,7 +173,7 @@ def spark_home(environment: Mapping[str, str]) -> Path | None:
 
 
 def java(environment: Mapping[str, str]) -> Path | None:
-    """The program that runs Java: that of ``JAVA_HOME``, or the one in ``PATH``."""
+    """Return the program that runs Java: from ``JAVA_HOME``, or the one in ``PATH``."""
     home = environment.get("JAVA_HOME")
     found = f"{home}/bin/java" if home else shutil.which("java", path=environment.get("PATH"))
     return Path(found).resolve() if found else None

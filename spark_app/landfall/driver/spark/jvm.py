@@ -80,7 +80,7 @@ _JAVA_ERROR = re.compile(r"Exception|Error|error:")
 
 
 def start_error(error: Exception, printed: Sequence[str]) -> LandfallError:
-    """What to raise if Spark did not start, with the line of its output that says most."""
+    """Return the error for a failed start of Spark, with the most telling line of its output."""
     lines = (line for line in printed if _JAVA_ERROR.search(line))
     shown = next(lines, printed[-1] if printed else "")
     if isinstance(error, FileNotFoundError):
@@ -133,7 +133,7 @@ def without_numpy_converters() -> None:
 
 
 def quiet_py4j() -> None:
-    """Drop py4j's log records, also those of the root logger: py4j raises what it logs."""
+    """Drop py4j's log records, also in the root logger: py4j raises what it logs."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_not_py4j)
 

@@ -88,7 +88,7 @@ def starting_spark(
     problems: ExecutorProblems,
     begun: EarlyStart | None = None,
 ) -> Iterator[Future["SparkContext"]]:
-    """Start Spark in a thread, beside what is done inside, and stop it afterwards.
+    """Start Spark in a thread, alongside the block's work, and stop it afterwards.
 
     Its start takes seconds, most of them of the JVM, in which the store can be checked. The
     future's result is what ``spark_context`` returns or raises. ``begun`` is what this process has
@@ -132,7 +132,7 @@ class SchedulerPools:
 
     @contextmanager
     def own(self) -> Iterator[str]:
-        """Inside, nobody else uses the pool."""
+        """Keep the pool for the caller alone while inside."""
         with self._lock:
             number = next(n for n in count() if n not in self._used)
             self._used.add(number)
@@ -170,7 +170,7 @@ class SparkRunner:
         try:
             description = f"{batch.group.metadata.name}: {len(bins)} bins"
             return self.run_tasks(bins, partial(_land_bins, batch), description)
-        except Exception as error:  # noqa: BLE001  # py4j wraps whatever failed the job; none of it may stop the loop
+        except Exception as error:  # noqa: BLE001  # py4j wraps every cause of a failed job; none of them may stop the loop
             return _all_failed(bins, BatchFailed(f"spark job failed: {first_line(error)}"))
 
     def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
@@ -179,14 +179,14 @@ class SparkRunner:
             return []
         try:
             return self.run_tasks(shares, _read_back, f"reading back {len(shares)} shares")
-        except Exception as error:  # py4j wraps whatever failed the job
+        except Exception as error:  # py4j wraps every cause of a failed job
             raise Retry(f"reading back failed: {first_line(error)}") from error
 
     def merge(self, shares: Sequence[MergeShare]) -> list[MergeResult]:
         """Run a Spark job with a task per share; see ``Runner``."""
         try:
             return self.run_tasks(shares, _merge, f"merging objects in {len(shares)} tasks")
-        except Exception as error:  # py4j wraps whatever failed the job
+        except Exception as error:  # py4j wraps every cause of a failed job
             raise Retry(f"merging failed: {first_line(error)}") from error
 
     def run_tasks(
@@ -218,7 +218,7 @@ class SparkRunner:
         slots = self.slots
         try:
             self._context.parallelize(range(slots), slots).mapPartitions(_imported).collect()
-        except Exception as error:  # py4j wraps whatever failed the job
+        except Exception as error:  # py4j wraps every cause of a failed job
             raise Retry(f"spark cannot run our tasks: {first_line(error)}") from error
 
     def want(self, executors: int) -> None:

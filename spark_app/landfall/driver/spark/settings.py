@@ -1,4 +1,4 @@
-"""Spark's settings: those of every driver, those of a local run, those of its JVM's start."""
+"""Spark's settings: of every driver, of a local run, of its JVM's start."""
 
 import os
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ def spark_settings(
     archive: ClassArchive | None,
     server: ForkServer | None,
 ) -> dict[str, str]:
-    """All settings for a context on ``master``; those of the spec come last."""
+    """Return all settings for a context on ``master``; the spec's settings come last."""
     java = {
         "spark.driver.extraJavaOptions": jvm_flags(archive),
         "spark.executor.extraJavaOptions": JVM,

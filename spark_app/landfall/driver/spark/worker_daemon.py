@@ -49,12 +49,12 @@ def preload(modules: Iterable[str]) -> None:
 def preload_named() -> None:
     """Import what every task needs, and the modules that the environment names."""
     preload(filter(None, os.environ.get(PRELOAD, "").split(",")))
-    # Workers share these objects as long as nobody writes to them, as the collector would.
+    # Workers share these objects as long as no process writes to them, as the collector would.
     gc.freeze()
 
 
 def check_archive() -> None:
-    """Say so in the log if the JVM that started this process runs without its archive."""
+    """Log a warning if the JVM that started this process runs without its archive."""
     if archive := os.environ.get(ARCHIVE):
         check_use(Path(archive), os.getppid())
 
