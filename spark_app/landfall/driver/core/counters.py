@@ -11,7 +11,7 @@ from landfall.store.measured import StoreCalls
 
 @dataclass
 class DriverCounters:
-    """Counters of one process, from its start on; written by the driver's thread only.
+    """Counters of one process, from its start; written by the driver's thread only.
 
     Attributes:
         started: when the process started.
@@ -37,7 +37,7 @@ class DriverCounters:
         from_backup: records read from what another group has landed, as Kafka had lost them.
         arrived: offsets by which topics grew.
         task_seconds: time that tasks took for what is committed, summed.
-        store_calls: calls of the stores by this process, which are not those of tasks.
+        store_calls: calls of the stores by this process, tasks excluded.
         message: the process's report on itself; empty when there is nothing to report.
         warning: what a user should change, though landing continues; part of the message.
     """
@@ -68,7 +68,7 @@ class DriverCounters:
     warning: str = ""
 
     def committed(self, slices: Iterable[LandedSlice], took: timedelta, now: datetime) -> None:
-        """Count a COMMIT, of a batch that took this long from its start on."""
+        """Count a COMMIT, of a batch that took this long from its start."""
         self.commits += 1
         self.consecutive_failures = 0
         self.last_commit, self.last_batch, self.busy = now, took, self.busy + took

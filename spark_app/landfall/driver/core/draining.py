@@ -12,7 +12,7 @@ EXECUTOR_PATIENCE = timedelta(seconds=30)
 
 
 class Draining:
-    """Whether a driver drains, and since when nothing runs its batches.
+    """The draining of a driver, and since when nothing runs its batches.
 
     Attributes:
         reason: why the driver ends; None while it is to continue.

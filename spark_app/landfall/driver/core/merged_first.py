@@ -1,9 +1,9 @@
 """Lets the end of an hour wait until the hour is merged (docs/adr/0058).
 
 A reader that waits for ``_SUCCESS``, an event or a horizon and then lists a folder should not meet
-a merge. So before a record says that a topic is complete up to a time, its folders up to then are
-merged, and the old objects in them deleted. What takes too long, or fails, is not waited for after
-a deadline.
+a merge. So before a record calls a topic complete up to a time, its folders up to then are merged,
+and the old objects in them deleted. What takes too long, or fails, is not waited for after a
+deadline.
 """
 
 import logging

@@ -30,7 +30,7 @@ class LogView:
 
     Attributes:
         watermarks: as of the last look, of the topic partitions that the spec names. The log start
-            is that of the last time at which the topic partition was unsettled.
+            dates from the last time at which the topic partition was unsettled.
         unavailable: topic partitions that did not answer at the last look, and why; if they did
             before, ``watermarks`` has their last known ones.
         last_ends: the last known end offsets, also of topic partitions that are gone since.
@@ -244,7 +244,7 @@ class Observer:
             tp: end - before[tp] for tp, end in changed.items() if end > before.get(tp, end)
         }
         if len(known) + len(new) > len(ends):
-            # Those that do not answer keep what was known of them: they are not gone.
+            # Topic partitions that do not answer keep their known state: they are not gone.
             known = {tp: m for tp, m in known.items() if tp in ends or tp in unavailable}
         if changed or known is not self.view.watermarks:
             moved = {

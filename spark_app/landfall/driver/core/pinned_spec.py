@@ -4,8 +4,8 @@ A driver makes it once, when it starts. It stores the part that decides what obj
 in its OPEN, and sends it to its tasks. So all tasks of a driver read the same, and so does a driver
 that makes its objects again, years later: files are pinned by their checksum, and the latest schema
 of a subject by a pin, under which the first task that asks the registry stores the answer. See
-[decision 17](adr/0017-files-are-pinned-by-the-stored-spec.md) and [decision
-18](adr/0018-the-latest-schema-is-the-same-for-a-driver.md).
+[decision 17](adr/0017-files-are-pinned-by-the-stored-spec.md) and
+[decision 18](adr/0018-the-latest-schema-is-the-same-for-a-driver.md).
 """
 
 from collections.abc import Mapping

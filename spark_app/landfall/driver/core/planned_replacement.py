@@ -74,7 +74,7 @@ class PlannedReplacement:
             Retry: the store does not answer.
         """
         named, body = encode_list(lane.group, lane.name, self.listed)
-        slots.create(named.key, body)  # whose key is there already, has these bytes
+        slots.create(named.key, body)  # an object with this key has these bytes
         return named
 
     def record(
@@ -99,7 +99,7 @@ class PlannedReplacement:
         )
 
     def why_not(self, state: State, applied_through: int) -> str:
-        """Why it must not be recorded now; empty if it may be.
+        """Return why it must not be recorded now; empty if it may be.
 
         Args:
             state: of the lane.
@@ -135,7 +135,7 @@ class Planner(Protocol):
         ...
 
     def reserve(self, folders: frozenset[str]) -> None:
-        """Plan nothing in these folders from now on, and again in those that were reserved."""
+        """Plan nothing in these folders from now, and again in formerly reserved ones."""
         ...
 
     def observe(self, state: State) -> None:
@@ -159,7 +159,7 @@ class Planner(Protocol):
         ends: bool = False,
         until_deleted: bool = True,
     ) -> Mapping[str, int]:
-        """The topics that may be called complete now, and up to when (ms); others are merged first.
+        """Return topics to call complete now, up to when (ms); the rest are merged first.
 
         Args:
             state: of the lane.
@@ -170,7 +170,7 @@ class Planner(Protocol):
         ...
 
     def take(self) -> PlannedReplacement | None:
-        """A plan that is ready to be recorded, if there is one; it is given once."""
+        """Return a plan that is ready to be recorded, if there is one; it is returned once."""
         ...
 
     def recorded(self, plan: PlannedReplacement, slot: int, /) -> None:

@@ -7,7 +7,7 @@ for a time-out would hold up its whole batch. One batch at a time tries what fai
 =====================================================  =============================================
 what happened                                          what is tried again
 =====================================================  =============================================
-a slice failed while others of its batch landed        it, with all that failed as often in a row
+a slice failed while the rest of its batch landed      it, with all that failed as often in a row
 nothing of a batch landed, each slice has an error     all of it, and as soon as anything lands, all
                                                        of it among the others: it was an outage
 the job of a batch failed as a whole (``BatchFailed``) one half after the other, then half of the
@@ -110,7 +110,7 @@ class RetryBackoff:
         return {tp for tp, suspect in self._suspects.items() if not suspect.is_released}
 
     def next_groups(self, now: datetime) -> list[RetryGroup]:
-        """Return groups to retry now: land the first that has work as one batch."""
+        """Return groups that may be retried now; the first that has work becomes one batch."""
         if self._rest_until and now < self._rest_until:
             return []
         groups: dict[tuple[int, int], set[TopicPartition]] = {}

@@ -1,7 +1,7 @@
 """Work in steps: a generator yields what it waits for, and the thread that appends records runs it.
 
-The driver's loop sends each result when it is there. ``run`` waits: a session of the command line
-has no loop.
+The driver's loop sends each result when it exists. ``run`` waits: a session of the command line has
+no loop.
 """
 
 from collections.abc import Generator

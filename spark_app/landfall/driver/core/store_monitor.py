@@ -105,7 +105,7 @@ class StoreMonitor:
         self._stopped = threading.Event()
 
     def start(self, check: Check) -> None:
-        """Call ``check`` periodically from now on."""
+        """Call ``check`` periodically from now."""
         threading.Thread(
             target=self._watch, args=(check,), name="store-monitor", daemon=True
         ).start()
@@ -115,7 +115,7 @@ class StoreMonitor:
         self._stopped.set()
 
     def outage(self) -> Outage | None:
-        """The outage as far as it is known now, if there is one; from any thread."""
+        """Return the outage as far as it is known now, if there is one; from any thread."""
         missing = self._missing
         if missing is None:
             return None
@@ -125,11 +125,11 @@ class StoreMonitor:
     def run_check(self, check: Check) -> None:
         """Check once, and log when an outage begins or ends."""
         since = self._missing.time if self._missing else self._clock().isoformat()
-        # Set before the check, not after: a check that hangs must count from its start on.
+        # Set before the check, not after: a check that hangs must count from its start.
         self._missing = self._missing or Failure(since, "StoreUnavailable", "no answer")
         try:
             check()
-        except Exception as error:  # noqa: BLE001  # a user's own store may raise anything; the checks go on
+        except Exception as error:  # noqa: BLE001  # a user's own store may raise anything; the checks continue
             reason = (
                 cause(error, "StoreUnavailable")
                 if isinstance(error, LandfallError)

@@ -2,7 +2,7 @@
 
 A driver stores it before its OPEN, which names it by its digest. A later driver, whose spec may
 decode and route otherwise, makes lost objects of that time again by the stored one. Addresses and
-credentials are not stored: those of the present apply.
+credentials are not stored: the present ones apply.
 
 A program that may write to the bucket can write a stored spec, and an OPEN that names it. So it
 names no code: plug-ins are imported only if the present spec names them as well

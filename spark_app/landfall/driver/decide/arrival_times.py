@@ -45,6 +45,6 @@ class ArrivalTimes:
         return ArrivalTimes(self.ends[keep:], self.times[keep:]) if keep else self
 
     def oldest_at(self, checkpoint: int) -> datetime | None:
-        """When the oldest unlanded record was first seen; None if nothing is unlanded."""
+        """Return when the oldest unlanded record was first seen; None if nothing is unlanded."""
         at = bisect_right(self.ends, checkpoint)
         return self.times[at] if at < len(self.ends) else None

@@ -151,7 +151,7 @@ class Backfill:
         return tuple(each for each in (*self.retire, *self.cut) if each.landed.kind is kind)
 
     def rows_of(self, each: CountingObject) -> int:
-        """How many rows of an object are in the ranges."""
+        """Return the number of rows of an object in the ranges."""
         return sum(section.rows for section in sections_inside(each, self.slices))
 
 

@@ -1,8 +1,8 @@
 """Decide whether a topic partition has too many bad records to continue. Pure.
 
 It stops if its bad records within ``badRecords.window`` are at least ``minCount`` and more than
-``maxRatio`` of its records in that time. The counts are those of this driver: what a driver before
-it landed is not counted. Nothing is lost by that: bad records are dead letters until they stop the
+``maxRatio`` of its records in that time. Only this driver's records count: what a driver before it
+landed is not counted. Nothing is lost by that: bad records are dead letters until they stop the
 topic partition.
 """
 
@@ -24,7 +24,7 @@ STEPS = 12
 
 @dataclass(frozen=True, slots=True)
 class _Count:
-    """Records landed from ``since`` on, for one step of the window."""
+    """Records landed from ``since``, for one step of the window."""
 
     since: datetime
     bad: int
@@ -62,7 +62,7 @@ class BadRecordHistory:
     def error(
         self, tp: TopicPartition, slices: Sequence[LandedSlice], now: datetime
     ) -> Stalled | None:
-        """Why these slices of a topic partition must not be committed; None if they may be."""
+        """Return why these slices of a topic partition must not be committed; else None."""
         counted = [s for s in slices if s.piece.offsets.end > self.permitted.get(tp, -1)]
         new = sum(s.dead_lettered for s in counted)
         if not new:

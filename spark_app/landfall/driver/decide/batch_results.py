@@ -1,9 +1,9 @@
 """Checks the results of a batch: which slices are committed, which uploads are aborted. Pure.
 
-Of each topic partition the slices are committed that adjoin from the start of its plan on. A task
-may end a slice before its planned end, and a slice may fail: then the slices after it leave the
-batch before COMMIT with everything they uploaded, and are planned again. A topic partition with too
-many bad records, or whose topic is another one now, leaves the batch as a whole. The other topic
+Of each topic partition the slices are committed that adjoin from the start of its plan. A task may
+end a slice before its planned end, and a slice may fail: then the slices after it leave the batch
+before COMMIT with everything they uploaded, and are planned again. A topic partition with too many
+bad records, or whose topic is another one now, leaves the batch as a whole. The other topic
 partitions of the batch are committed.
 """
 
@@ -84,7 +84,7 @@ def _by_topic_partition(planned: Iterable[Slice]) -> dict[TopicPartition, list[S
 def _prefix(
     tp: TopicPartition, slices: list[Slice], results: list[SliceResult]
 ) -> tuple[list[LandedSlice], LandfallError | None]:
-    """The landed slices that adjoin from the start of the plan on, and what ended them, if any."""
+    """Return the landed slices that adjoin from the plan's start, and what ended them, if any."""
     by_start = {result.piece.offsets.start: result for result in results}
     planned_starts = {slice_.offsets.start for slice_ in slices}
     if len(by_start) < len(results) or not by_start.keys() <= planned_starts:

@@ -2,8 +2,8 @@
 
 A closed range has what Kafka dates before a time, its end. In each topic partition it ends at the
 first record dated at or after that time. If there is none yet, it ends where the log ends: what is
-written after the look is late, whatever its date. Two things make that uncertain, and are waited
-for: a transaction that is open may hold back records dated before, and a record ahead of the
+written after the look is late, regardless of its date. Two things make that uncertain, and are
+waited for: a transaction that is open may hold back records dated before, and a record ahead of the
 driver's clock, from a producer whose clock is wrong, shows nothing about the records after it.
 
 A feed of files ends where its numbers do, once each file of the range has one. What gets another
@@ -67,7 +67,7 @@ def range_ends(look: RangeLook) -> dict[TopicPartition, int]:
 
 
 def numbered(state: State) -> dict[TopicPartition, int]:
-    """Where the numbers of feeds end. Until a range is known to end, it has all of them."""
+    """Return where the numbers of feeds end. Until a range is known to end, it has all of them."""
     return {tp: landed_end(feed) for tp, feed in state.feeds.items()}
 
 

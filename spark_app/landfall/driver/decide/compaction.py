@@ -5,7 +5,7 @@ folder, generation and stored spec, by which they are read. Small ones are packe
 other into merges of up to a target. What was merged before takes part once there is half as much
 besides, so that rows are not written again for each object that comes late. Where duplicates are to
 be left out, all objects are merged into one, what came late after what was merged before: so a late
-row is the last one, whatever its Kafka partition.
+row is the last one, in any Kafka partition.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -53,7 +53,7 @@ class CountingObject:
         lives: the lives of topic partitions that its rows come from: the slots in which they
         entered.
         purpose: of the REPLACE that made it replace other objects; None if it was landed.
-        since: the slot since which these rows are there, in this object or another one.
+        since: the slot since which these rows exist, in this object or another one.
         is_mixed: its rows do not follow each other as its sections do.
     """
 

@@ -49,7 +49,7 @@ def stalled(
     deleted: Iterable[TopicPartition],
     last_ends: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, Stalled]:
-    """Why topic partitions of topics that do not exist any more are not landed.
+    """Return why topic partitions of topics that do not exist any more are not landed.
 
     One that a pattern matched and that is landed to its last known end may go silently.
     """

@@ -36,7 +36,7 @@ class FilesPlan:
     Attributes:
         text: what it does, for people.
         names: the files.
-        parts: the parts that get numbers, in order, those of ``again`` last.
+        parts: the parts that get numbers, in order, ``again`` last.
         again: parts that get other numbers.
         replaced: parts of versions that newer versions replace.
         ignored: parts that are given up.
@@ -67,7 +67,7 @@ def decide_files(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesP
 
 
 def _problems(request: FilesRequest, files: NamedFiles) -> Iterator[str]:
-    """Why a request is refused, a text for each kind of problem."""
+    """Return why a request is refused, a text for each kind of problem."""
     if files.unknown:
         yield f"no file has a number and the name {_some(files.unknown)}"
     for name, why in sorted(files.unreadable.items()):
@@ -102,7 +102,7 @@ def _ignore(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan |
     given_up = {part.name for part in files.parked.values()}
     if len(feed.ignored) + len(files.parked) > MAX_IGNORED:
         return Refusal(f"{request.topic}: more than {MAX_IGNORED} parts would be given up")
-    # A version of which nothing could be read is one matter, the version after it another one.
+    # A version that could not be read is one matter, the version after it another one.
     left_out = tuple(
         _left_out(files.changed[name]) for name in sorted(files.changed.keys() - given_up)
     )

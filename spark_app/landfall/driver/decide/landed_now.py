@@ -6,7 +6,7 @@ by record, in the order of the slots; for a backfill that is planned, only of it
 
 An object counts from the slot that calls it visible, until a LOST gives it up, a REPLAY reads it,
 or a REPLACE lets it retire. What was landed before a topic partition left the lane is of a *former
-life* of it: its offsets may be those of another topic.
+life* of it: its offsets may belong to another topic.
 
 What a backfill landed again counts as landed by it, in its slices, until that is undone. An object
 that was brought back is what it is a copy of.
@@ -381,7 +381,7 @@ class LandedNow:
         )
 
     def _swapped(self, replacing: _Replacing, ranges: Iterable[LandedRange]) -> list[LandedRange]:
-        """Replace the ranges that a REPLACE concerns by these, and return the old ones."""
+        """Replace the ranges that a REPLACE concerns with these, and return the old ones."""
         gone, lives = list[LandedRange](), replacing.lives
         for slice_ in replacing.record.slices:
             tp, offsets = slice_.topic_partition, slice_.offsets
@@ -415,7 +415,7 @@ class LandedNow:
 
 
 def _since(record: Replace, made: CountingObject, retired: Iterable[CountingObject]) -> int:
-    """Since when the rows of a new object are there, in this one or in what it was made of."""
+    """Return since when the rows of a new object exist, in it or in what it was made of."""
     if changes_rows(record.purpose, record.undoes):
         return record.header.seq
     return max((each.since for each in retired if overlap(made, each)), default=-1)

@@ -1,7 +1,7 @@
 """Decide about offsets that Kafka has lost, by what another group has landed. Pure.
 
-    what that group has        a batch reads it from there, and its COMMIT says so
-    what it does not have      is skipped, as a HOLE, if the spec says so, else it stalls
+    what that group has        a batch reads it from there, and its COMMIT records it
+    what it does not have      is skipped, as a HOLE, if the spec allows it, else it stalls
     what it has committed      waits until it is visible, however long that takes
     what it may still get      stalls; if the spec skips, only after ``PATIENCE``
     what is not known yet      waits: nothing is planned, and nothing is stalled

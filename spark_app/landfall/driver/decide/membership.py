@@ -194,7 +194,7 @@ def first_offsets(source: Source, state: State, entering: Entering) -> Starts:
 def _first_offset(
     source: Source, tp: TopicPartition, marks: Watermarks, entering: Entering, *, is_new: bool
 ) -> int | None:
-    """Where a topic partition starts; None if the log has not answered yet."""
+    """Return where a topic partition starts; None if the log has not answered yet."""
     if not is_new:
         return marks.log_start
     match source.starting_offsets:
@@ -298,7 +298,7 @@ def _stalled(expired: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartiti
 def unavailable(
     errors: Mapping[TopicPartition, LandfallError],
 ) -> dict[TopicPartition, Stalled]:
-    """Why topic partitions that the log cannot answer for are not landed.
+    """Return why topic partitions that the log cannot answer for are not landed.
 
     They land again by themselves as soon as the log answers.
     """

@@ -164,7 +164,7 @@ def promotion(
 
 
 def why_too_large(made: Promotion) -> str:
-    """Why one REPLACE cannot promote it; empty if it can."""
+    """Return why one REPLACE cannot promote it; empty if it can."""
     objects = len(made.retire) + 2 * len(made.cut) + len(made.promoted)
     folders = len(made.folders)
     if not objects:

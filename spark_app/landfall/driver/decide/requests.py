@@ -60,7 +60,7 @@ class PlannedRecord:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not carried out, and what would help."""
+    """The reason why a request is refused, and what would help."""
 
     message: str
 
@@ -155,7 +155,7 @@ def _hole(tp: TopicPartition, offsets: OffsetRange, decision: Decision) -> Plann
 
 
 def _lost_end(state: State, tp: TopicPartition, observed: Observed) -> int | None:
-    """Up to which offset records are lost; None if none are, as far as is known."""
+    """Return the offset up to which records are lost; None if none are, as far as is known."""
     if observed.marks:
         is_read_elsewhere = observed.lost_end is not None
         return observed.lost_end if is_read_elsewhere else observed.marks.log_start

@@ -2,9 +2,9 @@
 
 A REPLACE replaces contents. A copy that an undoing makes has another name and the same *content*,
 which is known by the name that it was first made under. So a REPLACE can be undone whenever all
-contents that it made count: whatever came after it was undone since, or changed nothing. If one
-does not count, the last REPLACE that took it away is to be undone first; that one is later, so one
-comes to an end.
+contents that it made count: all that came after was undone since, or changed nothing. If one does
+not count, the last REPLACE that took it away is to be undone first; that one is later, so one comes
+to an end.
 
 A backfill, and what undoes it, also changes which rows ranges have, though perhaps no object shows
 it. So the contents of ranges are known as well, by the slot of the backfill that landed them.
@@ -38,7 +38,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """A later change, because of which a REPLACE cannot be undone yet.
+    """A later change that prevents the undoing of a REPLACE.
 
     Attributes:
         slot: of the last record that changed what it had made.

@@ -25,7 +25,7 @@ LOOK_PATIENCE = timedelta(minutes=2)
 
 
 def other_process(feed: spec.Feed) -> str:
-    """Why a feed is stopped whose ``process`` is another than when it entered the ledger."""
+    """Return why a feed is stopped whose ``process`` is another than when it entered the ledger."""
     was = "Land" if feed.is_external else "External"
     return (
         f"spec.source.files: {feed.topic} entered the ledger with process: {was}, which cannot "
@@ -139,7 +139,7 @@ class LeftOut:
 
     @property
     def note(self) -> str:
-        """Return a line for the status; empty if there is nothing to report."""
+        """A line for the status; empty if there is nothing to report."""
         lines = []
         if self.duplicates:
             files = plural(self.duplicates, "file")

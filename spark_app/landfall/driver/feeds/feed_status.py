@@ -54,7 +54,7 @@ def feed_status(
 
 
 def pending(feed: Feed, checkpoint: int, read: ReadList) -> tuple[int, int]:
-    """How many files have parts that are not landed, and how many bytes these parts have.
+    """Return how many files have parts that are not landed, and how many bytes these parts have.
 
     Of an external feed, parts that were never leased.
     """

@@ -152,10 +152,7 @@ class Feeds(Part):
                 state = self._finish(tp, opened, state)
                 if opened.is_due(now, closing):
                     self._begin(opened, state.feeds[tp], now, closing)
-            except (
-                Retry,
-                Stalled,
-            ) as error:  # the next look finds the same; no other feed waits
+            except (Retry, Stalled) as error:  # the next look finds the same; no other feed waits
                 record_failure(self._deps, cause(error, "DiscoveryFailed"), error)
                 self._failures.add(tp, error, now)
         self._log.take_in(state)

@@ -98,7 +98,7 @@ def feed_looker(group: str, slots: Slots, feed: spec.Feed, source: SourceFiles) 
 
 
 def why_no_feed(state: State, feeds: tuple[spec.Feed, ...], topic: str) -> str:
-    """Why a request about this feed is refused; empty if it is one of ledger and spec."""
+    """Return why a request about this feed is refused; empty if it is one of ledger and spec."""
     in_spec = sorted(feed.topic for feed in feeds)
     if topic not in in_spec:
         there = f"it has {', '.join(in_spec)}" if in_spec else "it has none"

@@ -79,7 +79,7 @@ class Control:
 
 
 class _Refused(Exception):  # noqa: N818  # the name is the state
-    """A request is not the operator's, nor has it a token."""
+    """A request has neither the operator's signature nor a token."""
 
     def __init__(self, wanted: str) -> None:
         """``wanted`` is the header that names the credentials that are wanted."""

@@ -171,7 +171,7 @@ class ClosedRanges:
     def _wrong(self, state: State) -> Mapping[str, Stalled] | None:
         """Return problems with objects of the range, by topic; None as long as they are read."""
         if self._reading is None:
-            if state.unapplied:  # who follows the ledger does not know yet that they are visible
+            if state.unapplied:  # a follower of the ledger does not know yet that they are visible
                 self._append(ledger.Applied)
             self._reading = self._read_back.begin(self._after)
         if not self._reading.done():

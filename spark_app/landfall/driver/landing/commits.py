@@ -139,9 +139,8 @@ class BatchCommitter(Part):
         if recreated:
             self.deps.observer.force_discovery()
         for batch in finished:
-            # Removed before the COMMIT is tried, because from then on the ledger may name the
-            # batch's uploads, and the uploads of batches in flight when the driver ends are
-            # aborted.
+            # Removed before the COMMIT is tried, because from then the ledger may name the batch's
+            # uploads, and the uploads of batches in flight when the driver ends are aborted.
             self.batches.remove(batch)
             self._commit(batch, recreated, now)
         self._park()

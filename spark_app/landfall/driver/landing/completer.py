@@ -35,7 +35,7 @@ from landfall.objects import UploadLost
 
 THREADS = 32
 REPLACING_THREADS = 8
-"""Of REPLACEs, whose many objects must not keep those of a COMMIT waiting."""
+"""For REPLACEs, whose many objects must not keep a COMMIT waiting."""
 LONGEST_WAIT = 5.0
 """Seconds between two attempts at most: a start lands nothing before all COMMITs are applied, so it
 should continue soon after the store is back.

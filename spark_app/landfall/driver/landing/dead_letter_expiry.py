@@ -4,9 +4,9 @@ Only what the ledger names is deleted, by the upload that made it, so that no ot
 can be meant. Slots are followed in their order, up to the first whose dead letters are too young:
 
 1. An object records that dead letters through that slot have expired (``ledger.expired_letters``).
-2. The driver looks whether another one has opened the lane, and then deletes nothing. 3. They are
-deleted. A reader that finds one missing does not take it for lost, since 1 came first. 4. The
-object before is deleted, since a later one exists.
+2. The driver looks whether another one has opened the lane, and then deletes nothing.
+3. They are deleted. A reader that finds one missing does not take it for lost: 1 came first.
+4. The previous object of 1 is deleted, since a later one exists.
 
 A driver that dies in between leaves the object of 1, which also records from which slot dead
 letters may still exist: the next driver deletes those first. Two drivers at once, one of them

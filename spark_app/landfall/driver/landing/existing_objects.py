@@ -91,7 +91,7 @@ class ExistingObjects:
 
         Those ``unfinished`` may not enter, either. One request for all new topics, and one more for
         each that the first did not answer. Where all destinations must be looked at, or all objects
-        of a folder, at most ``LOOKS`` requests are made before the next call.
+        of a folder, at most ``LOOKS`` requests are made per call.
 
         Raises:
             Retry: the store does not answer.
@@ -119,9 +119,9 @@ class ExistingObjects:
         return before is None or now - before[0] >= LOOK_INTERVAL
 
     def _look(self, topics: AbstractSet[str]) -> Mapping[str, str | None]:
-        """By topic, the first key in its folder that keeps it out, if there is one.
+        """Return by topic the first key in its folder that keeps it out, if there is one.
 
-        Topics for which this takes longer are not among them, but ``unfinished``.
+        Topics for which this takes longer are not included, but ``unfinished``.
         """
         above = {topic: self._specs.for_topic(topic).route.topic_path for topic in topics}
         in_root = {topic for topic, path in above.items() if path is None}

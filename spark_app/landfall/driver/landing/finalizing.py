@@ -1,7 +1,7 @@
 """Decides that topics are complete up to a time, and appends FINALIZE.
 
 ``landfall.driver.decide.completeness`` has the rule. This keeps what it needs from the log: since
-when each topic partition is idle. A driver that has just started does not know that of any, so an
+when each topic partition is idle. A driver that has just started does not know that for any, so an
 idle topic partition holds its topic for another delay then.
 """
 

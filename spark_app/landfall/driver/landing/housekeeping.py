@@ -101,7 +101,7 @@ class Housekeeping:
         now: datetime,
         is_discarded: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """Begin to list this group's open uploads, whatever their age, and to abort them.
+        """Begin to list this group's open uploads, of any age, and to abort them.
 
         To be called right after recovery, when everything committed is visible and no task of this
         driver has started: what is open then belongs to drivers that our OPEN fenced, so it can

@@ -1,7 +1,7 @@
 """Batches in flight: what is due is planned and started, each batch in a thread of its own.
 
 Used by the driver's thread alone. Nothing here commits. A batch that the loop has removed may be
-named by a COMMIT from then on; a batch that is still here when the loop ends certainly is not.
+named by a COMMIT from then; a batch that is still here when the loop ends certainly is not.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -73,7 +73,7 @@ class InFlightBatches:
         self.lost_ranges = LostRanges(group.spec.source, deps.backup, deps.background, wake)
 
     def follow(self, state: State) -> None:
-        """Plan by this state of the lane from now on."""
+        """Plan by this state of the lane from now."""
         self.permitted = state.permitted
         self.members = state.members
         self.feeds = state.feeds

@@ -41,8 +41,8 @@ def claim_letters_place(store: Store, group: ConsumerGroup) -> None:
 def check_letters_places(state: State, spec: GroupSpec) -> None:
     """Return if the spec names the places of all dead letters that the lane still has to complete.
 
-    Earlier ones may be in a place that it does not name: they stay there, unreachable, while it
-    lands on.
+    Other dead letters may be in a place that it does not name: they stay there, unreachable, while
+    it lands on.
 
     Raises:
         Stalled: SPEC_INVALID, it does not.

@@ -6,7 +6,7 @@ the topic partitions that need it. ``landfall.driver.decide.lost_ranges`` decide
 Exactly once, wherever the records come from: a range is landed by one COMMIT, after which the
 checkpoint is past it. A batch reads each slice as a whole from one of the two, by what the driver
 knew when it planned it, and the COMMIT records which (``LandedSlice.read_from``). Both give the
-same records: an offset of a topic, told apart by its id, never has another record. See
+same records: an offset of a topic, identified by its id, never has another record. See
 ``docs/adr/0031-lost-offsets-are-read-from-another-group.md``.
 """
 
@@ -120,7 +120,7 @@ class LostRanges:
 
     @property
     def nor_elsewhere(self) -> str:
-        """Return what a HOLE adds about the other group, if there is one."""
+        """The remark of a HOLE on the other group, if there is one."""
         return f", and {self.backup.group} does not have it, either" if self.backup else ""
 
     @property

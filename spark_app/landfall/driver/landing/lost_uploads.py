@@ -8,7 +8,7 @@ recorded:
     REPAIR   the objects have new uploads, which are completed then
     LOST     they can never be made again, and ``onDataLoss: SkipAndRecord`` allows to give them up;
              or their topic partition has left the lane
-    BLOCK    they can never be made again otherwise: their topic partition stops until somebody
+    BLOCK    they can never be made again otherwise: their topic partition stops until a user
              decides. UNBLOCK lets this module try once more; a LOST gives them up
 
 While the job is tried again, because Kafka or the store do not answer, the COMMITs of the objects

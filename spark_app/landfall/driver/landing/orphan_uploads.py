@@ -132,7 +132,7 @@ class OrphanSweep:
         self._lister.submit(self._run, filters)
 
     def close(self) -> None:
-        """Take no more uploads: those begun from now on are kept."""
+        """Take no more uploads: the ones begun from now are kept."""
         self._closed.set()
 
     def stop(self) -> None:

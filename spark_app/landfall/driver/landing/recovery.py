@@ -1,8 +1,8 @@
-"""How committed objects are made again whose uploads the store has lost: the single steps.
+"""Makes committed objects again whose uploads the store has lost: the single steps.
 
 The COMMIT names the ranges the objects came from, a REPLAY the dead letters. The same ranges, or
 dead letters, are read again, by the spec that the record was made by, and only the lost objects are
-kept. ``landfall.driver.landing.lost_uploads`` runs these steps beside landing, and records the
+kept. ``landfall.driver.landing.lost_uploads`` runs these steps alongside landing, and records the
 result.
 """
 

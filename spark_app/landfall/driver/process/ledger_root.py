@@ -32,7 +32,7 @@ def check_roots(store: Store, spec: GroupSpec) -> None:
 
 
 def check_marks(store: Store, spec: GroupSpec) -> None:
-    """Return if the marks that are there name each other. Raises as ``check_roots``."""
+    """Return if the existing marks name each other. Raises as ``check_roots``."""
     if not isinstance(store, RoutedStore) or not store.is_apart:
         if body := store.read(LEDGER_MARK):
             raise Stalled(

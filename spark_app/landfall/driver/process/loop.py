@@ -377,7 +377,7 @@ class Driver:
         return self._parts.caught_up
 
     def progress(self) -> DriverProgress:
-        """How far the driver is now; on the driver's thread."""
+        """Return the driver's progress; on the driver's thread."""
         return DriverProgress(
             time=self.deps.clock(),
             phase=self.phase,

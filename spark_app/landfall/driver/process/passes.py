@@ -57,7 +57,7 @@ class DriverParts:
         lost: makes objects again whose uploads are lost.
         membership: keeps the members in step with the log's topics.
         feeds: find files.
-        replacements: replace objects by others.
+        replacements: replace objects.
         goal: what to land before the driver ends.
         requests: carries out requests.
         rolling: rolls up old slots.

@@ -81,7 +81,7 @@ class PublisherRun:
                 self._next = None
 
     def pause(self) -> timedelta | None:
-        """How long until the next pass; None if there is nothing to publish."""
+        """Return how long it is until the next pass; None if there is nothing to publish."""
         with self._lock:
             if self._slot <= self._through and not self._error:
                 return None
@@ -103,7 +103,7 @@ class PublisherRun:
 
     @property
     def status(self) -> PublisherStatus:
-        """How the publisher is doing."""
+        """The status of the publisher."""
         with self._lock:
             now, error = self.clock(), self._error
             since = self._behind_since
@@ -203,7 +203,7 @@ class Publishing:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Publish from now on, whenever ``observe`` shows that there is something."""
+        """Publish from now, whenever ``observe`` shows that there is something."""
         for run, notifier in zip(self.runs, self._notifiers, strict=True):
             target, name = self._work, _thread_name(run)
             thread = threading.Thread(target=target, args=(run, notifier.wait), name=name)
@@ -231,7 +231,7 @@ class Publishing:
 
     @property
     def statuses(self) -> tuple[PublisherStatus, ...]:
-        """How the publishers are doing; from any thread."""
+        """The status of the publishers; from any thread."""
         return tuple(run.status for run in self.runs)
 
     def stop(self, tries: int = 0, patience: timedelta = LAST_PASS) -> Exception | None:

@@ -35,7 +35,7 @@ _PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """Servers, one of which must answer.
+    """Servers; at least one must answer.
 
     Attributes:
         name: what they are.
@@ -68,7 +68,7 @@ def kafka_servers(group: ConsumerGroup) -> Servers:
 
 
 def store_servers(root: Root) -> Servers:
-    """Return the server of a root; no address without an endpoint by HTTP, and behind a proxy."""
+    """Return the server of a root; no address without an endpoint by HTTP, or with a proxy."""
     endpoint = root.access.endpoint
     if root.store or root.url.startswith("file:") or not endpoint:
         return Servers("the store", (), HEAD)

@@ -220,7 +220,7 @@ class Compacting:
 
     @property
     def status(self) -> CompactionStatus:
-        """How compaction is doing."""
+        """The status of compaction."""
         counts, (folders, objects) = self._counts, self._planner.waiting
         return CompactionStatus(
             waiting_folders=folders,

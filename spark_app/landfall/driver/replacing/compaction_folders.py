@@ -117,7 +117,7 @@ class Folders:
         self.folders: dict[str, Folder] = {}
 
     def rules(self, topic: str) -> Compact | None:
-        """How objects of a topic are merged; None if they are not."""
+        """Return how objects of a topic are merged; None if they are not."""
         return self._specs.for_topic(topic).compact
 
     def follow(self, now: datetime) -> None:
@@ -160,7 +160,7 @@ class Folders:
         return len(open_), sum(len(each.objects) for each in open_ if self._is_over(each))
 
     def next_due(self) -> datetime | None:
-        """When a complete folder is to be merged next, without anything new in the ledger."""
+        """Return when a complete folder is due next, without anything new in the ledger."""
         times = (
             each.due or datetime.min.replace(tzinfo=UTC)
             for each in self.folders.values()

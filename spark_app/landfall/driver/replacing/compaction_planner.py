@@ -1,4 +1,4 @@
-"""Plans merges, lets tasks do them, and puts what comes of it together for a REPLACE."""
+"""Plans merges, lets tasks do them, and assembles the result for a REPLACE."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -168,7 +168,7 @@ class CompactionPlanner:
         again = {each.folder: each.error for each in failed if isinstance(each.error, Retry)}
         given_up = [f for f in chosen.folders if self._is_given_up(f, again.get(f.path))]
         for folder in chosen.folders:
-            # What failed for good, or would give what is there, waits for another object.
+            # What failed for good, or would give what exists, waits for another object.
             folder.is_settled = folder.path not in touched | again.keys() or folder in given_up
         problem = str(failed[0].error) if failed else ""
         if given_up:

@@ -26,13 +26,13 @@ def given_up(
         lane: the ledger.
         record: the REPLACE that is given up.
         token: a name that was never used before.
-        decision: of the user who asked for it.
+        decision: of the requester.
 
     Raises:
         Retry: the store does not answer; nothing is recorded.
     """
     slot, nothing = record.header.seq, Replaced((), ())
-    # With its ranges: who reads the records of a range only must know that it was given up.
+    # With its ranges: a reader of the records of a range alone must know that it was given up.
     plan = PlannedReplacement(token, Purpose.UNDO, nothing, slot, record.folders, record.slices)
     return plan.record(plan.stored(slots, lane), slot, decision)
 

@@ -1,10 +1,10 @@
-"""Decides from when on what has retired by a REPLACE may be deleted (docs/adr/0076).
+"""Decides from when the old objects of a REPLACE may be deleted (docs/adr/0076).
 
-Who lists folders page by page, and opens later what was listed, needs the old objects for a while
-after the new ones are visible; else rows are in no listed object, or in one that is gone. So
-nothing is deleted before a grace period is over, by the time of the record that called the REPLACE
-applied. Nor is anything deleted before every publisher of the group has come to that record: the
-current version of a table never names a file that is gone.
+A reader that lists folders page by page, and opens later what was listed, needs the old objects for
+a while after the new ones are visible; else rows are in no listed object, or in one that is gone.
+So nothing is deleted before a grace period is over, by the time of the record that called the
+REPLACE applied. Nor is anything deleted before every publisher of the group has come to that
+record: the current version of a table never names a file that is gone.
 
 REPLACEs are applied in the order of their slots, so only the first that stays is looked at.
 """

@@ -169,7 +169,7 @@ def _copy_schemas(lanes: Lanes, names: Iterable[str]) -> None:
         body = lanes.store.read(source)
         if body is None or digest(body) != name:
             raise Stalled(Reason.OBJECT_LOST, f"{source}: the schema is gone or damaged")
-        # Whose key is there already, has these bytes: it is named by their hash.
+        # An object that has this key already has these bytes: it is named by their hash.
         lanes.store.create(object_names.schema_key(lanes.live.group, LANE, name), body)
 
 
@@ -339,7 +339,7 @@ class Promoting:
         return plan
 
     def _merge(self, found: _Promotable, each: CountingObject) -> Merge:
-        """How an object is cut: by the spec that its generation was landed by.
+        """Return how an object is cut: by the spec that its generation was landed by.
 
         Raises:
             Stalled: SPEC_INVALID, that spec names code that the present one does not.
@@ -374,7 +374,7 @@ class Promoting:
         )
 
     def _why_not_retired(self, each: CountingObject) -> str:
-        """Why an object cannot retire: the driver would stop at it, and keep no copy; or empty."""
+        """Return why an object cannot retire (the driver would stop, without a copy); or empty."""
         upload = each.landed.upload
         try:
             stat = self.store.stat(upload.key)
@@ -420,7 +420,7 @@ def _or_refusal(work: Callable[[], Result]) -> Result | Refusal:
 def promote(
     request: PromoteRequest, promoting: Promoting, decision: Decision, effects: ReplacingEffects
 ) -> Steps:
-    """Replace the live objects of a backfill's ranges by the ones that it has landed.
+    """Replace the live objects of a backfill's ranges with the ones that it has landed.
 
     Raises:
         Fenced: another driver has opened the lane.

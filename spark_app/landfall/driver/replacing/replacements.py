@@ -214,7 +214,7 @@ class Replacements(Part):
         )
 
     def why_not(self, plan: PlannedReplacement) -> str:
-        """Why a plan must not be recorded now; empty if it may be."""
+        """Return why a plan must not be recorded now; empty if it may be."""
         state = self.writer.state
         return plan.why_not(state, max(state.applied_through, self.completer.applied_through))
 
@@ -439,7 +439,7 @@ class Replacements(Part):
             self.planner.recorded(plan, state.seq)
 
     def _discard(self, plan: PlannedReplacement, why: str) -> None:
-        """Never record a plan. To give way to who copies in its folders is no failure."""
+        """Never record a plan. To give way to a copy in its folders is no failure."""
         self._plan = None
         self.abort(plan.uploads)
         if self._why_reserved(plan):

@@ -108,7 +108,7 @@ class Restoring:
         raise Stalled(Reason.OBJECT_LOST, f"{source}: the copy of {before.key} is gone")
 
     def _places(self, before: Upload, source: str) -> Iterator[str]:
-        """Where the content of an object is: kept, or still in its place while it retires."""
+        """Return where an object's content is: kept, or still in its place while it retires."""
         yield source
         if is_made_by(before, self.store.stat(before.key)):
             yield before.key

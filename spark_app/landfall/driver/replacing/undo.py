@@ -128,7 +128,7 @@ class _Undoing:
 
     @property
     def read_through(self) -> int:
-        """Up to which slot everything was applied."""
+        """The slot up to which everything was applied."""
         return self.restoring.read_through
 
     @property
@@ -195,7 +195,7 @@ class Found(Protocol):
 
     @property
     def read_through(self) -> int:
-        """Up to which slot everything was applied."""
+        """The slot up to which everything was applied."""
         ...
 
     @property
@@ -306,7 +306,7 @@ class _Ledger:
     through: int
 
     def why_not(self, slot: int, folders: frozenset[str]) -> str:
-        """Why a REPLACE is not undone in these folders, after what came since; empty if it may."""
+        """Return why later changes prevent the undo of a REPLACE in these folders; or empty."""
         if slot in self.given_up:
             return (
                 f"the REPLACE in slot {slot} was given up by the one in slot "
@@ -359,7 +359,7 @@ def _rewritten(record: Replace) -> frozenset[TopicPartition]:
 
 
 def _read(restoring: Restoring, folders: frozenset[str]) -> _Ledger:
-    """Read the ledger from its first slot on; kept is what concerns these folders.
+    """Read the ledger from its first slot; kept is what concerns these folders.
 
     Raises:
         Stalled: LEDGER_BROKEN, a slot or a list is missing or damaged.
@@ -427,7 +427,7 @@ def _why_not_asked(record: Replace, listed: Replaced, folders: frozenset[str]) -
 
 
 def _why_rows_differ(restoring: Restoring, record: Replace, names: frozenset[str]) -> str:
-    """Why the rows of a backfill cannot be as they were before it."""
+    """Return why the rows of a backfill cannot be restored as they were before it."""
     if not changes_rows(record.purpose, record.undoes):
         return ""
     if replayed := names & restoring.state.replayed:

@@ -63,7 +63,7 @@ class DriverLane:
         lost_ranges: knows which offsets no group has.
         completer: makes objects visible.
         feeds: know the files of feeds.
-        replacements: replace objects by others.
+        replacements: replace objects.
         pool: where replays run.
     """
 
@@ -159,7 +159,7 @@ class DriverRequests(Part):
 
     @property
     def held(self) -> set[TopicPartition]:
-        """Return topic partitions with which no batch may be started now."""
+        """Topic partitions with which no batch may be started now."""
         changed = (_changed(pending.request) for pending in self.pending.waiting())
         return {tp for tp in changed if tp is not None}
 

@@ -18,7 +18,7 @@ from landfall.api.verbs import Answer, LeaseRequest, Outcome, Request
 PATIENCE = timedelta(seconds=20)
 """How long an HTTP request waits for its answer."""
 KEPT_ANSWERS = 1000
-"""How many answers are kept for those who ask again."""
+"""How many answers are kept for clients that ask again."""
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ class Replayable:
 
     @property
     def message(self) -> str:
-        """Return what is left out, and what would help."""
+        """A line on what is left out, and what would help."""
         parts = [f"replayed before: {plural(self.replayed, 'dead-letter object')}"] * bool(
             self.replayed
         )
