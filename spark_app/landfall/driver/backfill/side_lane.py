@@ -126,12 +126,12 @@ class SidePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def side_plan(
     name: str, landed: LandedNow, backfill: Backfill, generation: int, now: datetime
 ) -> SidePlan:
-    """The plan to land a backfill's ranges by this generation of the group's spec.
+    """Return the plan to land a backfill's ranges by this generation of the group's spec.
 
     Raises:
         Stalled: SPEC_INVALID, a later generation has landed some of it. Dead letters are replayed
-            by a generation above the one that wrote them, so objects might be named as those that
-            the backfill replaces.
+            by a generation above the one that wrote them, so objects might be named as the ones
+            that the backfill replaces.
     """
     newest = max((each.generation for each in (*backfill.retire, *backfill.cut)), default=0)
     if newest > generation:
@@ -172,7 +172,7 @@ def _bytes_of(backfill: Backfill, each: CountingObject) -> int:
 
 
 def side_root(group: ConsumerGroup, name: str) -> str:
-    """The root of a side lane, relative to the roots of its group.
+    """Return the root of a side lane, relative to the roots of its group.
 
     Raises:
         Stalled: SPEC_INVALID, it is no name.
@@ -184,7 +184,7 @@ def side_root(group: ConsumerGroup, name: str) -> str:
 
 
 def side_spec(group: ConsumerGroup, name: str) -> GroupSpec:
-    """The group's spec with the roots of a side lane.
+    """Return the group's spec with the roots of a side lane.
 
     Raises:
         Stalled: as ``side_root``.
@@ -278,7 +278,7 @@ def _starts(plan: SidePlan) -> Mapping[str, Mapping[str, int]]:
 
 
 def side_lane(group: ConsumerGroup, store: Store) -> Lane:
-    """The ledger of a side lane, whose store this is."""
+    """Return the ledger of a side lane, whose store this is."""
     return Lane(store, group.metadata.name, LANE)
 
 
@@ -299,7 +299,7 @@ def store_plan(store: Slots, plan: SidePlan) -> None:
 
 
 def read_plan(store: Slots, name: str) -> SidePlan:
-    """The plan in the root of a side lane, whose store this is.
+    """Return the plan in the root of a side lane, whose store this is.
 
     Raises:
         Stalled: SPEC_INVALID, there is none, it was discarded, or it cannot be read.

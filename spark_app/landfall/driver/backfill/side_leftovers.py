@@ -70,7 +70,7 @@ def delete_leftovers(slots: Slots, group: str, now: datetime) -> int:
 
 
 def _with_leftovers(slots: Slots, group: str) -> Iterator[str]:
-    """The roots of side lanes in which there is more than the mark.
+    """Yield the roots of side lanes in which there is more than the mark.
 
     Most of the keys of large ones are not listed.
     """

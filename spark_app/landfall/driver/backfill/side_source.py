@@ -31,7 +31,7 @@ def side_group_of(
     backup: ConsumerGroup | None,
     clock: Callable[[], datetime],
 ) -> ConsumerGroup:
-    """The group that lands a plan, ready to be run.
+    """Return the group that lands a plan, ready to be run.
 
     Args:
         group: the live group.

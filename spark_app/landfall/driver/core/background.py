@@ -27,7 +27,7 @@ class Background(Protocol):
     """Makes what a driver needs to work on several threads."""
 
     def pool(self, threads: int, name: str) -> Executor:
-        """A pool of at most this many threads; ``name`` begins the threads' names."""
+        """Return a pool of at most this many threads; ``name`` begins the threads' names."""
         ...
 
     def notifier(self) -> Notifier:

@@ -119,7 +119,7 @@ class MergedFirst:
         ends: bool,
         has_old: Callable[[str, int], bool],
     ) -> dict[str, int]:
-        """The topics that may be called complete, and up to when (ms).
+        """Return the topics that may be called complete, and up to when (ms).
 
         That is earlier than ``wanted`` if another hour is over meanwhile, which waits then.
 

@@ -51,7 +51,7 @@ class LogView:
         return Backlog(tp, OffsetRange(checkpoint, end), age)
 
     def _age(self, tp: TopicPartition, checkpoint: int, now: datetime) -> timedelta:
-        """How long the oldest unlanded record has waited; zero if there is none."""
+        """Return how long the oldest unlanded record has waited; zero if there is none."""
         oldest_at = self.arrivals.get(tp, ArrivalTimes()).oldest_at(checkpoint)
         return max(now - oldest_at, timedelta(0)) if oldest_at else timedelta(0)
 

@@ -25,7 +25,7 @@ class PlannedReplacement:
     Attributes:
         token: what is in the metadata of each new object.
         purpose: what it is for.
-        listed: the objects that retire, and those that are uploaded and not completed.
+        listed: the objects that retire, and the ones that are uploaded and not completed.
         read_through: the slot up to which everything was applied, as the ledger was read for it.
         folders: in which any of these objects are, sorted.
         slices: per topic partition, from the first of the records in these objects to the last.
@@ -58,7 +58,7 @@ class PlannedReplacement:
         read_through: int,
         duplicates: int = 0,
     ) -> "PlannedReplacement":
-        """The plan with this list: its folders, and its range of each topic partition."""
+        """Return the plan with this list: its folders, and its range of each topic partition."""
         folders, slices = tuple(sorted(listed.folders)), tuple(_slices(group, listed))
         return cls(token, purpose, listed, read_through, folders, slices, duplicates)
 
@@ -80,7 +80,7 @@ class PlannedReplacement:
     def record(
         self, named: Replacement, instead: int = -1, decision: Decision | None = None
     ) -> Callable[..., ledger.Record]:
-        """The REPLACE, when called with ``header=…``; ``named`` is the stored list."""
+        """Return the REPLACE, when called with ``header=…``; ``named`` is the stored list."""
         return partial(
             ledger.Replace,
             token=self.token,

@@ -165,6 +165,6 @@ class RetryBackoff:
 
 
 def wait_after(times: int) -> timedelta:
-    """The wait after this many failures in a row."""
+    """Return the wait after this many failures in a row."""
     doublings = min(max(times, 1) - 1, 10)
     return min(FIRST_WAIT * (1 << doublings), MAX_WAIT)

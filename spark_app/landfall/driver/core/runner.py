@@ -27,7 +27,7 @@ class Runner(Protocol):
         ...
 
     def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
-        """Read objects back, and return those that do not hold their rows.
+        """Read objects back, and return the ones that do not hold their rows.
 
         Raises:
             Retry: the store does not answer, or a task died.

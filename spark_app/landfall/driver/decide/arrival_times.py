@@ -40,7 +40,7 @@ class ArrivalTimes:
         )
 
     def landed(self, checkpoint: int) -> "ArrivalTimes":
-        """The same without the records below ``checkpoint``, which are landed."""
+        """Return the same without the records below ``checkpoint``, which are landed."""
         keep = bisect_right(self.ends, checkpoint)
         return ArrivalTimes(self.ends[keep:], self.times[keep:]) if keep else self
 

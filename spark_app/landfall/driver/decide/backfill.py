@@ -147,7 +147,7 @@ class Backfill:
         return tuple(each.retiring for each in self.retire)
 
     def of(self, kind: ObjectKind) -> tuple[CountingObject, ...]:
-        """The objects with rows of the ranges that hold data, or dead letters."""
+        """Return the objects with rows of the ranges that hold data, or dead letters."""
         return tuple(each for each in (*self.retire, *self.cut) if each.landed.kind is kind)
 
     def rows_of(self, each: CountingObject) -> int:
@@ -169,7 +169,7 @@ def chosen(landed: LandedNow, choice: Choice) -> Backfill:
 
 
 def reached(landed: LandedNow, choice: Choice) -> Ranges:
-    """The ranges that a choice lands again, whether or not that is possible.
+    """Return the ranges that a choice lands again, whether or not that is possible.
 
     Raises:
         NothingChosen: no slice is chosen.
@@ -240,7 +240,7 @@ def _leave_out(landed: LandedNow, slice_: Slice, ranges: dict[TopicPartition, Of
 
 
 def _share_of(ranges: Ranges, share: Fraction | None) -> Ranges:
-    """The ranges of a share of the topic partitions, at least one."""
+    """Return the ranges of a share of the topic partitions, at least one."""
     if share is None:
         return ranges
     count = max(1, round(share * len(ranges)))
@@ -279,7 +279,7 @@ def covering(landed: LandedNow, ranges: Ranges) -> Backfill:
 
 
 def sections_inside(each: CountingObject, slices: Iterable[Slice]) -> tuple[Section, ...]:
-    """The sections of an object whose rows are in these ranges, in order."""
+    """Return the sections of an object whose rows are in these ranges, in order."""
     ranges = {slice_.topic_partition: slice_.offsets for slice_ in slices}
     return tuple(section for section in each.sections if _is_inside(each.slice_of(section), ranges))
 
@@ -324,7 +324,7 @@ def _inside(
 
 
 def _touched(spans: Sequence[LandedRange], hits: Iterable[OffsetRange]) -> Iterator[LandedRange]:
-    """The slices of a topic partition, in order, that share offsets with one of these."""
+    """Yield the slices of a topic partition, in order, that share offsets with one of these."""
     starts = [span.piece.offsets.start for span in spans]
     for hit in hits:
         first = max(0, bisect_right(starts, hit.start) - 1)

@@ -47,7 +47,7 @@ class BatchSizeLimit:
     slice_objects: int = FIRST_SLICE_OBJECTS
 
     def committed(self, took: timedelta) -> "BatchSizeLimit":
-        """The limit after a COMMIT whose batch took this long."""
+        """Return the limit after a COMMIT whose batch took this long."""
         if took > MODERATE:
             return self
         growth = QUICK_GROWTH if took <= QUICK else MODERATE_GROWTH

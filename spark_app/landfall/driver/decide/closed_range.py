@@ -87,7 +87,7 @@ def closed_topics(
     found: Found,
     horizon: Horizon,
 ) -> tuple[tuple[ClosedTopic, ...], tuple[str, ...]]:
-    """The topics that are landed up to the end of a range, and those that are left.
+    """Return the topics that are landed up to the end of a range, and those that are left.
 
     Args:
         state: of the ledger.

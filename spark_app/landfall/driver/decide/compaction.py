@@ -95,7 +95,7 @@ def _order(each: Mergeable) -> tuple[int, int, str]:
 
 
 def _by_arrival(each: Mergeable) -> tuple[bool, int, tuple[int, int, str]]:
-    """Merged objects by their merges, then those that came since."""
+    """Return merged objects by their merges, then the ones that came since."""
     return each.plan < 0, each.plan, _order(each)
 
 

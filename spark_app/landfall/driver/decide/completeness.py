@@ -54,7 +54,7 @@ class HeldTopic:
 def horizons(
     state: State, look: LogLook, delay: int, boundary: Boundary
 ) -> tuple[tuple[Horizon, ...], tuple[HeldTopic, ...]]:
-    """The topics that are complete up to a later time than before, and those that are held.
+    """Return the topics that are complete up to a later time than before, and those that are held.
 
     Args:
         state: of the ledger.

@@ -102,7 +102,7 @@ def output_partition(key: str) -> str:
 def by_topic_partition(
     objects: Iterable[CountingObject],
 ) -> Mapping[TopicPartition, list[OffsetRange]]:
-    """Where the rows of objects come from."""
+    """Return where the rows of objects come from."""
     found: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
     for each in objects:
         for slice_ in each.slices:
@@ -116,7 +116,7 @@ def unplanned(key: str) -> str:
 
 
 def decided_as(each: CountingObject, slot: int, landed: LandedObject) -> CountingObject:
-    """The object as another record decides it, with the same rows."""
+    """Return the object as another record decides it, with the same rows."""
     return replace(each, retiring=RetiringObject(slot, landed))
 
 

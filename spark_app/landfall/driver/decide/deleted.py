@@ -98,7 +98,7 @@ def settle(
 def _last_end(
     state: State, tp: TopicPartition, last_ends: Mapping[TopicPartition, int]
 ) -> int | None:
-    """The end of the log when it was last seen; None if no driver recorded one."""
+    """Return the end of the log when it was last seen; None if no driver recorded one."""
     blocked = state.blocked.get(tp)
     if tp not in last_ends and blocked and blocked.offsets.end > state.checkpoint[tp]:
         return blocked.offsets.end

@@ -51,7 +51,7 @@ class FilesPlan:
 
 
 def decide_files(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan | Refusal:
-    """The DISCOVER that carries a request out, or why it is refused.
+    """Return the DISCOVER that carries a request out, or why it is refused.
 
     Args:
         feed: what the ledger knows of it.
@@ -128,7 +128,7 @@ def _left(files: NamedFiles) -> dict[int, ListedPart]:
 
 
 def _some(names: Collection[str]) -> str:
-    """A list of names, of many the first ones."""
+    """Return a list of names, of many the first ones."""
     shown = ", ".join(sorted(names)[:MAX_SHOWN])
     more = len(names) - MAX_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

@@ -122,8 +122,8 @@ class LandedNow:
         applied_through: the slot up to which everything is visible.
         ranges: per topic partition what was landed, in order, in all its lives.
         holes: per topic partition the ranges that HOLEs skipped, with their slots.
-        objects: those that count, by key.
-        missing: those that a BLOCK calls missing, by key.
+        objects: the ones that count, by key.
+        missing: the ones that a BLOCK calls missing, by key.
         members: the topic partitions of the lane, as they entered.
         lives: the slots in which they did.
         specs: the stored spec that each generation named last.
@@ -261,7 +261,7 @@ class LandedNow:
         ]
 
     def checkpoint(self, tp: TopicPartition) -> int:
-        """The next offset to land of a member, whether or not all before it is visible."""
+        """Return the next offset to land of a member, whether or not all before it is visible."""
         if self.next_offsets is not None:
             return self.next_offsets[tp]
         life = self.lives[tp]

@@ -58,7 +58,7 @@ def decide(
     now: datetime,
     numbers: Numbers,
 ) -> Plan:
-    """The record that carries a request out; why it needs none; or why it is refused."""
+    """Return the record that carries a request out; why it needs none; or why it is refused."""
     match request:
         case TakeFilesRequest():
             return _take(state, feeds, request, now)
@@ -68,7 +68,7 @@ def decide(
 
 
 def expirations(state: State, now: datetime) -> Iterator[PlannedRecord]:
-    """The records that end leases whose time is over."""
+    """Yield the records that end leases whose time is over."""
     for tp, feed in sorted(state.feeds.items()):
         for slot, lease in (feed.leasing.open if feed.leasing else {}).items():
             if lease.until <= millis(now):
@@ -90,7 +90,7 @@ def millis(time: datetime) -> int:
 
 
 def iso(millis_: int) -> str:
-    """A time in milliseconds as ISO 8601."""
+    """Return a time in milliseconds as ISO 8601."""
     return (_EPOCH + timedelta(milliseconds=millis_)).isoformat()
 
 
@@ -198,7 +198,7 @@ def _end(state: State, request: OfLease, now: datetime, numbers: Numbers) -> Pla
 
 
 def _lease(state: State, slot: int, request: str) -> TopicPartition | Known | Refusal:
-    """The feed of a lease that is not over; or what to answer."""
+    """Return the feed of a lease that is not over; or what to answer."""
     if request and any(f.leasing and request in f.leasing.requests for f in state.feeds.values()):
         return Known(f"recorded before, under the id {request}")
     found = find(state.feeds, slot)

@@ -7,7 +7,7 @@
     what is not known yet      waits: nothing is planned, and nothing is stalled
 
 A HOLE cannot be taken back. So offsets that the other group has in a form which cannot be read are
-never skipped, and neither are those that it may only not have committed yet.
+never skipped, and neither are offsets that it may only not have committed yet.
 """
 
 from collections.abc import Mapping
@@ -74,8 +74,8 @@ def settle(
 
     Args:
         group: the name of the other group.
-        lost: those that Kafka does not have, from the checkpoint.
-        found: what is known of them; those without an answer wait.
+        lost: offsets that Kafka does not have, from the checkpoint.
+        found: what is known of them; offsets without an answer wait.
         now: the time.
         skips: whether the spec skips what no group has.
     """

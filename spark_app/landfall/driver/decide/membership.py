@@ -144,7 +144,7 @@ class Entering:
     Attributes:
         watermarks: of those that the log answers for; the remaining ones enter at a later look.
         at_time: offsets at the time that ``starting_time`` names, for those asked about.
-        created: those that did not exist at the driver's first look.
+        created: the ones that did not exist at the driver's first look.
     """
 
     watermarks: Mapping[TopicPartition, Watermarks]
@@ -166,7 +166,7 @@ class Starts:
 
 
 def first_offsets(source: Source, state: State, entering: Entering) -> Starts:
-    """The first offset to land of each topic partition that enters.
+    """Return the first offset to land of each topic partition that enters.
 
     Explicit offsets and timestamps hold for every topic partition that is new to the ledger,
     whenever it enters. A topic partition that left before has been created again: the offsets that
@@ -211,7 +211,7 @@ def _first_offset(
 
 
 def starting_time(source: Source, since: datetime | None) -> datetime | None:
-    """The time whose offsets decide where topic partitions start, if a time decides it.
+    """Return the time whose offsets decide where topic partitions start, if a time decides it.
 
     Args:
         source: the spec.

@@ -32,7 +32,7 @@ class Promoted:
     key: str
 
     def as_new(self, upload: Upload) -> NewObject:
-        """The object as a REPLACE lists it, with the upload that has a copy of it."""
+        """Return the object as a REPLACE lists it, with the upload that has a copy of it."""
         return NewObject(replace(self.source.landed, upload=upload), self.source.sections)
 
 

@@ -71,7 +71,7 @@ Plan = tuple[PlannedRecord, ...] | Refusal
 def decide_request(
     state: State, request: LedgerRequest, observed: Observed, decision: Decision
 ) -> Plan:
-    """The records that carry a request out, in order, or why it is refused.
+    """Return the records that carry a request out, in order, or why it is refused.
 
     Args:
         state: of the lane, in the generation of the driver that would append.

@@ -84,7 +84,7 @@ class Contents:
                 pass
 
     def same_as(self, slot: int, folders: Collection[str]) -> int:
-        """The last REPLACE that made in these folders what the one in a slot has made.
+        """Return the last REPLACE that made in these folders what the one in a slot has made.
 
         What it retired is kept longest.
         """
@@ -96,11 +96,11 @@ class Contents:
         )
 
     def counting(self, slot: int, folders: Collection[str]) -> list[RetiringObject]:
-        """The objects that have what a REPLACE has made; nothing is in its way."""
+        """Return the objects that have what a REPLACE has made; nothing is in its way."""
         return [self._counting[content] for content in self._made_in(slot, folders)]
 
     def names(self, slot: int) -> frozenset[str]:
-        """All keys that what a REPLACE has made ever had."""
+        """Return all keys that what a REPLACE has made ever had."""
         return frozenset(key for each in self._made[slot] for key in self._known_as[each])
 
     def obstacle(self, slot: int, folders: Collection[str]) -> Obstacle | None:
@@ -120,7 +120,7 @@ class Contents:
         return max(found, key=lambda each: each.slot, default=None)
 
     def _gone_at(self, tp: TopicPartition, offset: int, content: int) -> int:
-        """The slot of the last record that took a content away from an offset."""
+        """Return the slot of the last record that took a content away from an offset."""
         taken = (
             slot
             for slot, before in self._before.items()
@@ -211,7 +211,7 @@ def _within(spans: Iterable[_Span], offsets: OffsetRange) -> Iterator[_Span]:
 
 
 def _parts(one: Iterable[_Span], other: Iterable[_Span]) -> Iterator[tuple[int, int]]:
-    """Where neither of two runs of spans has a border inside."""
+    """Return the ranges in which neither of two runs of spans has a border."""
     borders = {at for each in (*one, *other) for at in (each.offsets.start, each.offsets.end)}
     return pairwise(sorted(borders))
 

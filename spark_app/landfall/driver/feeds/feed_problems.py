@@ -86,7 +86,7 @@ class FeedFailures:
         self._failures.pop(tp, None)
 
     def since(self, tp: TopicPartition, now: datetime) -> timedelta | None:
-        """How long ago the last look failed; None if it did not."""
+        """Return how long ago the last look failed; None if it did not."""
         return now - self._failures[tp].last if tp in self._failures else None
 
     def problems(self) -> dict[TopicPartition, Stalled]:

@@ -132,7 +132,7 @@ class Feeds(Part):
         )
 
     def look(self, state: State, now: datetime, until: datetime | None = None) -> State:
-        """Append what looks have found, and begin those that are due.
+        """Append what looks have found, and begin looks that are due.
 
         Once ``until`` has come, the end of a closed range, all names are listed for it. When all
         files of the range have numbers there is no other look: what is found later would be landed
@@ -336,7 +336,7 @@ class Feeds(Part):
     # ------------------------------------------------------------------------------------- landing
 
     def with_parts(self, state: State, backlogs: Sequence[Backlog]) -> tuple[Backlog, ...]:
-        """The backlogs, of feeds with the sizes of their first parts, and up to these.
+        """Return the backlogs, of feeds with the sizes of their first parts, and up to these.
 
         A feed whose lists cannot be read is left out.
         """

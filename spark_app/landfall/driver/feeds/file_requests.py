@@ -135,7 +135,7 @@ def prepare_files(looker: FeedLooker, feed: Feed, asked: AskedOfFiles) -> Prepar
 def discovered(
     topic: str, plan: FilesPlan, listed: PartList | None, decision: Decision
 ) -> Callable[..., Record]:
-    """The DISCOVER, when it is called with ``header=…``."""
+    """Return the DISCOVER, when it is called with ``header=…``."""
     return partial(
         ledger.Discover,
         topic_partition=TopicPartition(topic, 0),

@@ -55,7 +55,7 @@ class Wakeups:
         self._thread.start()
 
     def take(self) -> tuple[str, ...]:
-        """The names in hints since the last call, at most ``MAX_LATE``."""
+        """Return the names in hints since the last call, at most ``MAX_LATE``."""
         with self._lock:
             names = tuple(self._names)
             self._names = {}

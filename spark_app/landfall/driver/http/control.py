@@ -151,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815  # the base class's names
 
     def _result(self) -> tuple[HTTPStatus, bytes]:
-        """The status code and the body to answer with.
+        """Return the status code and the body to answer with.
 
         Raises:
             _Refused: the request has no right to be answered.
@@ -230,7 +230,7 @@ def _token(file: Path) -> bytes:
 
 
 def decode_request(path: str, body: bytes) -> Request:
-    """The request that this path takes, from a body.
+    """Return the request that this path takes, from a body.
 
     Raises:
         ValueError: the body is not JSON, or a field is missing, unknown, or not allowed.
@@ -243,7 +243,7 @@ def decode_request(path: str, body: bytes) -> Request:
 
 
 def decode(kind: type[T], body: bytes) -> T:
-    """The document of this kind in a body.
+    """Return the document of this kind in a body.
 
     Raises:
         ValueError: the body is not JSON, or a field is missing, of another type, or unknown.

@@ -35,7 +35,7 @@ class StatusCollector(Collector):
         self._latest = latest
 
     def collect(self) -> Iterator[Family]:
-        """All metric families; none before the first pass."""
+        """Yield all metric families; none before the first pass."""
         latest = self._latest()
         if latest is None:
             return

@@ -112,7 +112,7 @@ class StatusBoard:
             return page.body
 
     def health(self) -> tuple[HTTPStatus, dict[str, object]]:
-        """The status code of ``/healthcheck``, and its JSON body with the reason."""
+        """Return the status code of ``/healthcheck``, and its JSON body with the reason."""
         age = self._clock() - self.posted
         phase = self._posted[0].summary.phase if self._posted else Phase.STARTING
         outage = self._outage()

@@ -77,7 +77,7 @@ class SignatureCheck:
         self._started = self.clock()
 
     def check(self, method: str, target: str, header: str) -> SignedHeader | Refusal:
-        """The header if its signature is the operator's, of a request that is taken now."""
+        """Return the header if its signature is the operator's, of a request that is taken now."""
         parsed = parse_header(header)
         if parsed is None:
             return Refusal.MALFORMED
@@ -116,7 +116,7 @@ class SignatureCheck:
             return True
 
     def _keys(self) -> KeyDocument:
-        """The keys in the file; none if it cannot be read, with the reason in the log."""
+        """Return the keys in the file; none if it cannot be read, with the reason in the log."""
         try:
             with self.keys_file.open("rb") as file:
                 return KeyDocument.parse(file.read(MAX_FILE_BYTES))

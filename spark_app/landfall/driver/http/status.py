@@ -153,7 +153,7 @@ def driver_report(
     counters: DriverCounters,
     workers: Workers | None = None,
 ) -> StatusReport:
-    """The report of a process whose driver owns the lane.
+    """Return the report of a process whose driver owns the lane.
 
     Making it takes the same time for any number of topic partitions.
     """
@@ -195,7 +195,7 @@ def _with_partitions(group: ConsumerGroup, progress: DriverProgress, summary: St
 
 
 def schedule_status(group: ConsumerGroup, progress: DriverProgress) -> ScheduleStatus | None:
-    """Where a driver is that lands closed ranges; None for a group that never has."""
+    """Return where a driver is that lands closed ranges; None for a group that never has."""
     runs, due = progress.state.runs, progress.due
     if not (group.spec.schedule or runs):
         return None

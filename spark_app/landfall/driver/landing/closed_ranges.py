@@ -204,7 +204,7 @@ class ClosedRanges:
 
 
 def closing(ranges: Ranges, *, stays: bool = False) -> GoalType:
-    """The goal to land these ranges, and to wait for the next ones or to end."""
+    """Return the goal to land these ranges, and to wait for the next ones or to end."""
     return partial(ClosedRanges, ranges, stays=stays)
 
 
@@ -224,7 +224,7 @@ def scheduled(schedule: Schedule | None, *, stays: bool = False) -> GoalType:
 
 
 def until(end: datetime) -> GoalType:
-    """The goal to land one range, unless it has ended already."""
+    """Return the goal to land one range, unless it has ended already."""
 
     def ranges(after: int | None, _: datetime) -> Iterable[datetime]:
         return () if after is not None and _millis(end) <= after else (end,)

@@ -87,8 +87,8 @@ class BatchCommitter(Part):
     Attributes:
         group: the resource.
         writer: the right to append to the lane.
-        deps: what the driver works with.
-        batches: those in flight.
+        deps: the driver's dependencies.
+        batches: the ones in flight.
         background: completes what is committed, and aborts what is not.
         append: appends a record.
         blocked: topic partitions whose batches cannot be committed until a user acts, and why.

@@ -222,7 +222,7 @@ class ExpirySweep:
         return True
 
     def _repaired(self, state: State, slot: int) -> Mapping[str, Upload]:
-        """The uploads by which REPAIRs made objects of a slot, or of later ones, again."""
+        """Return the uploads by which REPAIRs made objects of a slot, or of later ones, again."""
         later = (record for _, record in self._records(state, slot + 1, state.seq))
         said = (effect for record in later for effect in effects(record))
         restored = (each.landed.upload for each in said if isinstance(each, ObjectRestored))
@@ -253,7 +253,7 @@ class ExpirySweep:
         return record
 
     def _records(self, state: State, first: int, last: int) -> Iterator[tuple[int, Record]]:
-        """The records of the slots from ``first`` through ``last``."""
+        """Yield the records of the slots from ``first`` through ``last``."""
         for seq, body in self._bodies(state, first, last):
             if body is None:
                 raise ledger.ledger_error(seq, "missing: it may name dead letters")

@@ -258,7 +258,7 @@ def _is_in_the_way(group: ConsumerGroup, key: str) -> bool:
 
 
 def _depth(key: str, most: int) -> int:
-    """How many folders of a destination a key begins with; of no more than ``most``."""
+    """Return how many folders of a destination a key begins with; of no more than ``most``."""
     return sum(1 for _ in takewhile(lambda folder: "=" in folder, key.split("/")[:-1][:most]))
 
 
@@ -269,7 +269,7 @@ def _topic_at(key: str, depth: int) -> str:
 
 
 def _generation(key: str) -> int | None:
-    """The generation that named a data object; None for anything else."""
+    """Return the generation that named a data object; None for anything else."""
     try:
         return object_names.parse_key(key).generation
     except ValueError:

@@ -110,7 +110,7 @@ class GoalParts:
 
     Attributes:
         group: the resource.
-        deps: what the driver works with.
+        deps: the driver's dependencies.
         append: appends a record.
         wake: wakes the driver, from any thread.
         merged_first: see ``Planner``.

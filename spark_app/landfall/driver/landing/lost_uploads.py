@@ -96,7 +96,7 @@ class LostUploads(Part):
 
     Attributes:
         group: the resource.
-        deps: what the driver works with.
+        deps: the driver's dependencies.
         recording: where it is recorded.
         completer: knows which uploads are lost, and completes the new ones.
         abort: aborts uploads that are not needed.

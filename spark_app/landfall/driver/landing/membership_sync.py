@@ -255,7 +255,7 @@ class MembershipSync(Part):
     ) -> State:
         """Append what follows for members whose topic has been gone for a while.
 
-        Those in ``kept`` are left to a later look: something of theirs is under way.
+        Members in ``kept`` are left to a later look: something of theirs is under way.
         """
         observer = self._observer
         topics = {topic.name for topic in observer.topics} if observer.missing else set()

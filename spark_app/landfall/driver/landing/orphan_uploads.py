@@ -90,7 +90,7 @@ class OrphanFilter:
 
 
 class OrphanSweep:
-    """Lists open uploads once, and aborts those that are orphans, both in the background."""
+    """Lists open uploads once, and aborts the orphans, both in the background."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class OrphanSweep:
         return self._remaining
 
     def start(self, *filters: OrphanFilter) -> None:
-        """List the open uploads and abort those that one of the filters takes."""
+        """List the open uploads and abort the ones that one of the filters takes."""
         self.is_listing = True
         self._lister.submit(self._run, filters)
 

@@ -110,7 +110,7 @@ class Remade:
 def by_origin(
     state: State, group: str, lost: Mapping[int, Collection[LandedObject]]
 ) -> dict[Origin, dict[int, tuple[LandedObject, ...]]]:
-    """The lost objects by what they were made by, then by slot."""
+    """Return the lost objects by what they were made by, then by slot."""
     found: defaultdict[Origin, defaultdict[int, list[LandedObject]]]
     found = defaultdict(lambda: defaultdict(list))
     for slot, objects in sorted(lost.items()):
@@ -126,7 +126,7 @@ def by_origin(
 def lost_slices(
     lane: Lane, state: State, lost: Mapping[int, Collection[LandedObject]]
 ) -> list[LostSlice]:
-    """The slices that lost objects came from, read from the ledger; at most ``MAX_SLICES``.
+    """Return the slices that lost objects came from, read from the ledger; at most ``MAX_SLICES``.
 
     Raises:
         Retry: the store does not answer.
@@ -205,7 +205,7 @@ def _land_alike(
 def _from_backup(
     lost: Sequence[LostSlice], topic_ids: Mapping[TopicPartition, str]
 ) -> tuple[tuple[Slice, FromBackup], ...]:
-    """The slices that another group's objects hold, each once."""
+    """Return the slices that another group's objects hold, each once."""
     found = {
         s.before.piece: FromBackup(s.before.read_from, topic_ids.get(s.topic_partition, ""))
         for s in lost
@@ -313,7 +313,7 @@ def _content(landed: LandedObject) -> tuple[int, int, int]:
 
 
 def in_generation(group: ConsumerGroup, generation: int) -> ConsumerGroup:
-    """The group in another generation, so that a range gets the same names."""
+    """Return the group in another generation, so that a range gets the same names."""
     return group.model_copy(
         update={"spec": group.spec.model_copy(update={"generation": generation})}
     )

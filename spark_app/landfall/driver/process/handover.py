@@ -228,7 +228,7 @@ class LaneContender:
             pool.shutdown(wait=False)
 
     def _first_read(self) -> State | None:
-        """The lane's state, as soon as the store lets it be read; None if stopped first."""
+        """Return the lane's state, as soon as the store lets it be read; None if stopped first."""
         while not self._stop_reason:
             try:
                 state = self._lane.read()
@@ -335,7 +335,7 @@ class LaneContender:
         )
 
     def _stored_spec(self, state: State) -> str:
-        """The digest of what objects are made by; it is stored before an OPEN names it.
+        """Return the digest of what objects are made by; it is stored before an OPEN names it.
 
         Raises:
             Stalled: SPEC_INVALID, this revision began with another file for a decoder, or dead

@@ -55,7 +55,7 @@ def check_marks(store: Store, spec: GroupSpec) -> None:
 
 
 def marked(body: bytes) -> str:
-    """The URL in a mark."""
+    """Return the URL in a mark."""
     try:
         return str(parse_document(body)["url"])
     except (ValueError, KeyError, TypeError):

@@ -64,7 +64,7 @@ def rules(group: ConsumerGroup) -> Mapping[str, Sequence[Rule]]:
 
 
 def documents(group: ConsumerGroup) -> Mapping[str, Any]:
-    """The rules as the store of each bucket takes them, by the bucket's URL."""
+    """Return the rules as the store of each bucket takes them, by the bucket's URL."""
     name = group.metadata.name
     return {
         url: _as_s3(name, some) if url.startswith("s3:") else _as_gcs(some)

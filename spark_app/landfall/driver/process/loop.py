@@ -416,7 +416,7 @@ class Driver:
 
 
 def _list_errors(errors: Iterable[Stalled]) -> str:
-    """A line for each error; empty if there is none."""
+    """Return a line for each error; empty if there is none."""
     return "\n".join(f"{error.reason}: {error}" for error in errors)
 
 

@@ -49,9 +49,9 @@ class DriverParts:
     Attributes:
         group: the resource.
         writer: the right to append to the lane; has its state.
-        deps: what the driver works with.
+        deps: the driver's dependencies.
         draining: why and since when the driver ends.
-        batches: those in flight.
+        batches: the ones in flight.
         committer: commits them, and appends what is due between COMMITs.
         completer: makes committed objects visible.
         lost: makes objects again whose uploads are lost.

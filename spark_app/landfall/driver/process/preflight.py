@@ -269,6 +269,6 @@ def _raised(attempt: Callable[[], object], prefix: str = "") -> Faults:
 
 
 def _at(prefix: str, error: LandfallError) -> LandfallError:
-    """The same error, its message after the field that it belongs to."""
+    """Return the same error, its message after the field that it belongs to."""
     message = f"{prefix}{error}"
     return Stalled(error.reason, message) if isinstance(error, Stalled) else type(error)(message)

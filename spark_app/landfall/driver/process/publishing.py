@@ -224,7 +224,7 @@ class Publishing:
             notifier.notify()
 
     def overlay(self, report: StatusReport) -> StatusReport:
-        """The report with the publishers in it, if this process has the lane."""
+        """Return the report with the publishers in it, if this process has the lane."""
         if not self.runs or report.summary.phase not in HAVE_LANE:
             return report
         return replace(report, summary=replace(report.summary, publishers=self.statuses))
@@ -277,7 +277,7 @@ def _thread_name(run: PublisherRun) -> str:
 def run_of(
     group: ConsumerGroup, entry: PublisherEntry, store: Store, clock: Callable[[], datetime]
 ) -> PublisherRun:
-    """A publisher of the group that has published nothing yet.
+    """Return a publisher of the group that has published nothing yet.
 
     Raises:
         Stalled: SPEC_INVALID, the entry cannot be built.

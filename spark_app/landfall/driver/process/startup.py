@@ -49,7 +49,7 @@ class Servers:
 
 
 def kafka_servers(group: ConsumerGroup) -> Servers:
-    """The brokers that a group's spec names.
+    """Return the brokers that a group's spec names.
 
     Raises:
         Stalled: SPEC_INVALID, the properties are wrong or their secret cannot be read.

@@ -205,7 +205,7 @@ class Compacting:
     def protected(self) -> frozenset[str]:
         """Ids of uploads that no record names yet, and that must not be aborted as orphans.
 
-        Those that tasks write to now are not among them, as with landing: they are young.
+        Uploads that tasks write to now are not included, as with landing: they are young.
         """
         with self._lock:
             plans = [plan for plan in (self._ready, self._taken) if plan]

@@ -192,7 +192,7 @@ class Folders:
         self._is_begun = True
 
     def _folded(self) -> Iterator[tuple[State, Visible]]:
-        """The state after each slot that was not read yet."""
+        """Yield the state after each slot that was not read yet."""
         begun = self.state.seq
         try:
             yield from self._lane.folded(self.state)

@@ -84,7 +84,7 @@ class GracePeriod:
         """The publisher that old objects are kept for, with its position; empty if for none."""
 
     def over(self, state: State, now: datetime) -> frozenset[int]:
-        """The slots of REPLACEs whose old objects may be deleted now."""
+        """Return the slots of REPLACEs whose old objects may be deleted now."""
         self._over &= state.retiring.keys()
         self._collect(now)
         for slot in sorted(state.retiring):
@@ -153,7 +153,7 @@ class GracePeriod:
 
 
 def applied_by(lane: Lane, state: State, slot: int) -> Applied:
-    """The record that called the REPLACE in a slot applied.
+    """Return the record that called the REPLACE in a slot applied.
 
     Raises:
         Retry: the store does not answer; or no record has done so yet.

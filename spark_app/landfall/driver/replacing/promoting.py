@@ -105,8 +105,8 @@ def prepare_promotion(
         new_pool: makes the pool of threads that copies.
 
     Raises:
-        Stalled: SPEC_INVALID, the backfill is not landed, or the live objects are not those that it
-            was planned for; OBJECT_LOST, an object or a schema of the side lane is gone.
+        Stalled: SPEC_INVALID, the backfill is not landed, or the live objects are not the ones that
+            it was planned for; OBJECT_LOST, an object or a schema of the side lane is gone.
         Retry: a store does not answer, or something live is not visible yet. What was copied is
             aborted.
     """
@@ -174,7 +174,7 @@ def _copy_schemas(lanes: Lanes, names: Iterable[str]) -> None:
 
 
 def _checked_spec(lanes: Lanes, generation: int) -> str:
-    """The name of the stored spec that the ranges are landed by, in the live lane.
+    """Return the name of the stored spec that the ranges are landed by, in the live lane.
 
     Readers look up there how objects of a generation are made.
 
@@ -201,7 +201,7 @@ def _other_spec(message: str) -> Stalled:
 
 
 def _stored(slots: Slots, key: str) -> object:
-    """The spec that is stored under a key, without what differs between drivers."""
+    """Return the spec that is stored under a key, without what differs between drivers."""
     body = slots.read(key)
     if body is None:
         return None
@@ -354,7 +354,7 @@ class Promoting:
         return Merge(output, (source,), cut=found.promotion.slices)
 
     def planned(self, found: _Promotable, copiers: Executor) -> PlannedReplacement | Refusal:
-        """The copies, ready to be recorded; or why there are none.
+        """Return the copies, ready to be recorded; or why there are none.
 
         Raises:
             Retry: the store does not answer. What was copied is aborted.
@@ -410,7 +410,7 @@ class Promoting:
 
 
 def _or_refusal(work: Callable[[], Result]) -> Result | Refusal:
-    """The result, or why there is none: asking again would not help."""
+    """Return the result, or why there is none: asking again would not help."""
     try:
         return work()
     except Stalled as stalled:
@@ -500,7 +500,7 @@ def _record(
 
 
 def _answer(name: str, found: _Promoted | Refusal) -> Answer:
-    """The answer if there is nothing to promote: it is promoted already, or must not be."""
+    """Return the answer if there is nothing to promote: it is promoted already, or must not be."""
     match found:
         case _Promoted(slot):
             return Answer(Outcome.DONE, message=f"{name} is promoted already, in slot {slot}")

@@ -112,7 +112,7 @@ class Replacements(Part):
 
     Attributes:
         writer: the right to append to the lane.
-        deps: what the driver works with.
+        deps: the driver's dependencies.
         append: appends a record.
         completer: makes new objects visible.
         wake: called, from any thread, when something has ended.
@@ -277,7 +277,7 @@ class Replacements(Part):
         return state, made[-1]
 
     def _begun(self, state: State, record: Replace) -> _Running:
-        """A REPLACE that was recorded just now."""
+        """Return a REPLACE that was recorded just now."""
         return _Running(state.replacing[state.seq], self.deps.clock(), record=record)
 
     def undo(self, request: UndoRequest, decision: Decision) -> Steps:
@@ -546,7 +546,7 @@ class Replacements(Part):
         return record, self._until_done(read_replaced, lane.slots, slot, record.listed)
 
     def _until_done(self, work: Callable[..., Result], *arguments: object) -> Result:
-        """The result, as soon as the store answers."""
+        """Return the result, as soon as the store answers."""
         for attempt in stamina.retry_context(
             on=self._should_retry, attempts=None, timeout=None, wait_max=LONGEST_WAIT
         ):

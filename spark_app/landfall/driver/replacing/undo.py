@@ -398,7 +398,7 @@ def _concerns(effect: Effect, folders: frozenset[str]) -> bool:
 
 
 def _listed(restoring: Restoring, record: Replace, folders: frozenset[str]) -> Replaced:
-    """The list of a REPLACE; without objects if none is in these folders."""
+    """Return the list of a REPLACE; without objects if none is in these folders."""
     if folders.isdisjoint(record.folders):
         return Replaced((), ())
     return read_replaced(restoring.lane.slots, record.header.seq, record.listed)

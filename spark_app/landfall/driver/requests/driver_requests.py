@@ -147,7 +147,7 @@ class DriverRequests(Part):
     Attributes:
         executor: carries requests out.
         lane: the driver's.
-        batches: those in flight.
+        batches: the ones in flight.
         pending: requests that wait to be carried out.
     """
 
@@ -239,7 +239,7 @@ class DriverRequests(Part):
 
 
 def _changed(request: Request) -> TopicPartition | None:
-    """The topic partition whose checkpoint or membership a request may change."""
+    """Return the topic partition whose checkpoint or membership a request may change."""
     if not isinstance(request, LedgerRequest) or request.dry_run:
         return None
     return TopicPartition(request.topic, request.partition)

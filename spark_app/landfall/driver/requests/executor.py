@@ -142,7 +142,7 @@ class RequestExecutor:
 
 
 def _awaited(answer: "Future[Answer]") -> Steps:
-    """The only step of a request whose answer comes as a whole."""
+    """Yield the only step of a request whose answer comes as a whole."""
     found: Answer = yield answer
     return found
 

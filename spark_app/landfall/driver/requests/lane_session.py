@@ -156,7 +156,7 @@ class LaneSession:
         return _hand_over(writer, why)
 
     def as_opened(self, state: State) -> State:
-        """The state as if this session had opened the lane."""
+        """Return the state as if this session had opened the lane."""
         return replace(state, generation=self.generation(state))
 
     def _why_not(self, state: State, request: Request, *, take_over: bool) -> str:
@@ -177,7 +177,7 @@ class LaneSession:
         return ""
 
     def generation(self, state: State) -> int:
-        """The generation that this session opens the lane with."""
+        """Return the generation that this session opens the lane with."""
         return max(state.generation, self.group.spec.generation)
 
     def open(self, state: State) -> LaneWriter:

@@ -89,7 +89,7 @@ class LeaseSession:
         raise Retry(f"others have had the lane of {self.group.metadata.name} for {MAX_WAIT}")
 
     def _without_lane(self, state: State) -> Answer | None:
-        """The answer that needs no record; None if there is a record to append."""
+        """Return the answer that needs no record; None if there is a record to append."""
         name = self.group.metadata.name
         root = self.group.spec.ledger_root.url
         if state.seq < 0:

@@ -119,7 +119,7 @@ class Replayer:
         self._has_finished_expiry = True
 
     def find(self, state: State, request: ReplayRequest) -> Replayable:
-        """The dead-letter objects that the request is about.
+        """Return the dead-letter objects that the request is about.
 
         Raises:
             Retry: the store does not answer.

@@ -80,7 +80,7 @@ class ClassArchive:
 
 
 def class_archive(environment: Mapping[str, str]) -> ClassArchive | None:
-    """The archive to use or to make; None where there cannot be one, and for a first run."""
+    """Return the archive to use or to make; None where there cannot be one, and for a first run."""
     try:
         path = _path(environment)
         if path is None or _UNQUOTABLE & set(str(path)):

@@ -118,7 +118,7 @@ def start_in_pod(group_file: Path, environment: Mapping[str, str]) -> EarlyStart
 
 
 def jvm_flags(archive: ClassArchive | None) -> str:
-    """The flags of the driver's JVM, quoted as for a shell."""
+    """Return the flags of the driver's JVM, quoted as for a shell."""
     return f"{driver_flags()} {archive.flags if archive else ''}"
 
 
@@ -130,7 +130,7 @@ def is_local(master: str | None) -> TypeGuard[str]:
 def spark_properties(
     master: str | None, user_conf: Mapping[str, str], environment: Mapping[str, str]
 ) -> dict[str, str] | None:
-    """The settings that the JVM starts with; None if Spark's scripts are to start it."""
+    """Return the settings that the JVM starts with; None if Spark's scripts are to start it."""
     if (
         os.name != "posix"
         or any(environment.get(name) for name in _READ_BY_SCRIPTS)

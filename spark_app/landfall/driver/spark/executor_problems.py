@@ -22,7 +22,7 @@ _KILLED = re.compile(r"termination reason: OOMKilled")
 
 
 def executor_problem(line: str) -> ExecutorProblem | None:
-    """The problem that a line of Spark's log is about; None for any other line."""
+    """Return the problem that a line of Spark's log is about; None for any other line."""
     if found := _REFUSED.search(line):
         # Each pod has another name, and a message that keeps changing is written again and again.
         why = _POD_NAME.sub(r"\1", _RECEIVED.sub("", found["why"]).strip())

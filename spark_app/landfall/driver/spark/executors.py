@@ -108,7 +108,7 @@ class Executors:
                 )
 
     def _ids(self, sequence: Any) -> Iterator[str]:
-        """The strings of a Scala sequence."""
+        """Yield the strings of a Scala sequence."""
         yield from filter(None, sequence.mkString(",").split(","))
 
     def _sequence(self, ids: list[str]) -> Any:
@@ -118,7 +118,7 @@ class Executors:
         return sequence
 
     def _scala(self, name: str) -> Any:
-        """A singleton object of Scala's immutable collections."""
+        """Return a singleton object of Scala's immutable collections."""
         jvm: Any = self._context._jvm  # noqa: SLF001  # as above
         package = jvm.scala.collection.immutable
         return getattr(getattr(package, f"{name}$"), "MODULE$")

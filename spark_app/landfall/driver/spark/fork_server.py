@@ -144,7 +144,7 @@ def _kill_all(pid: int, number: int) -> None:
 
 
 def listening(path: Path) -> socket.socket:
-    """A socket on which the first process that hands over is waited for.
+    """Return a socket on which the first process that hands over is waited for.
 
     Raises:
         OSError: there cannot be one.

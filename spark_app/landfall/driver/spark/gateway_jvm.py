@@ -1,8 +1,8 @@
 """Starts Spark's JVM, with PySpark's gateway in it, without Spark's scripts.
 
-``spark-submit`` starts one JVM to put together the command of another, which reads all settings
-again. A driver knows its settings, and needs only the gateway. Where a user has settings of their
-own for the JVM, in the spec or in the environment, Spark's scripts start it: see ``direct_start``.
+``spark-submit`` starts one JVM to assemble the command of another, which reads all settings again.
+A driver knows its settings, and needs only the gateway. Where a user has settings of their own for
+the JVM, in the spec or in the environment, Spark's scripts start it: see ``direct_start``.
 
 The build of the image starts a JVM by this file alone (``docker/archive_classes.py``), so it
 imports nothing of Landfall's.
@@ -111,7 +111,7 @@ def start_gateway_jvm(
     Args:
         flags: of the JVM, quoted as for a shell.
         environment: names Java and Spark, and is the JVM's own.
-        properties: Java's system properties; Spark takes those that begin with ``spark.`` as its
+        properties: Java's system properties; Spark takes the ones that begin with ``spark.`` as its
             settings.
 
     Raises:
@@ -165,7 +165,7 @@ def driver_flags() -> str:
 
 
 def spark_home(environment: Mapping[str, str]) -> Path | None:
-    """Where Spark is: ``SPARK_HOME``, or PySpark's own; None if there is none."""
+    """Return where Spark is: ``SPARK_HOME``, or PySpark's own; None if there is none."""
     if home := environment.get("SPARK_HOME"):
         return Path(home)
     package = find_spec("pyspark")
@@ -180,7 +180,7 @@ def java(environment: Mapping[str, str]) -> Path | None:
 
 
 def class_path(home: Path) -> str:
-    """The jars of Spark, in the same order everywhere.
+    """Return the jars of Spark, in the same order everywhere.
 
     A JVM uses an archive of classes only for the class path that the archive was made with, and
     finds the jars of ``jars/*`` in the order of the file system.

@@ -46,7 +46,7 @@ def jvm_with_events(
 
 
 def _connected(own: GatewayJvm, output: "StartupOutput") -> "JavaGateway":
-    """The gateway of a JVM that this process has started."""
+    """Return the gateway of a JVM that this process has started."""
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
     output.read_in_thread(own.errors)
@@ -62,7 +62,7 @@ def _connected(own: GatewayJvm, output: "StartupOutput") -> "JavaGateway":
 
 
 def _launched(conf: "SparkConf", output: "StartupOutput") -> "JavaGateway":
-    """The gateway of a JVM that Spark's scripts start."""
+    """Return the gateway of a JVM that Spark's scripts start."""
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
     source, sink = os.pipe()

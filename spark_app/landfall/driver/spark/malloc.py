@@ -21,7 +21,7 @@ _PARAMETERS = {
 
 
 def tune_malloc(environment: Mapping[str, str]) -> None:
-    """Set them in this process, but for those that its environment has; nothing without glibc."""
+    """Set them in this process, except the ones in its environment; nothing without glibc."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return

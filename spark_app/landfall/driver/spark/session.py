@@ -51,7 +51,7 @@ def spark_context(
     problems: ExecutorProblems | None = None,
     start: EarlyStart | None = None,
 ) -> "SparkContext":
-    """A context on ``master``, or on the master that Spark's own configuration names.
+    """Return a context on ``master``, or on the master that Spark's own configuration names.
 
     ``problems`` reads what Spark prints once it runs; ``start`` is what was begun.
 
@@ -63,7 +63,7 @@ def spark_context(
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    # Where Spark's scripts start it, another JVM puts together the command line of Spark's own.
+    # Where Spark's scripts start it, another JVM assembles the command line of Spark's own.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM)
     if start is None:
         start = local_jvm(group, master) if is_local(master) else EarlyStart()

@@ -66,13 +66,13 @@ def spark_settings(
 
 
 def preloaded(group: ConsumerGroup) -> list[str]:
-    """The modules of the stores that tasks of the group use, if they take long to import."""
+    """Return the modules of the stores that tasks of the group use, if they take long to import."""
     kinds = {root.kind for root in group.spec.roots}
     return ["landfall.store.s3.store"] if "s3" in kinds else []
 
 
 def executor_count(environment: Mapping[str, str]) -> dict[str, str]:
-    """The setting for the executor count to start with, if the environment has one.
+    """Return the setting for the executor count to start with, if the environment has one.
 
     ``spark-defaults.conf`` has the count of the time when the driver was created.
     """

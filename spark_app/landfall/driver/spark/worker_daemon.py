@@ -31,7 +31,7 @@ PRELOAD = "LANDFALL_PRELOAD"
 
 
 def without_zips(paths: Iterable[str]) -> list[str]:
-    """The search path without the zips of PySpark whose package is in the path as well."""
+    """Return the search path without the zips of PySpark whose package is in the path as well."""
     rest = [each for each in paths if not each.endswith(".zip")]
     found = PathFinder.find_spec("pyspark", rest)
     if not found or not found.origin:
