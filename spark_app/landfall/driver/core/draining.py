@@ -16,8 +16,7 @@ class Draining:
 
     Attributes:
         reason: why the driver ends; None while it is to continue.
-        must_end: whether a user or the operator asked for it, so that nothing is begun that can be
-        left out.
+        must_end: whether the end was requested, so that nothing is begun that can be left out.
     """
 
     def __init__(self, timeout: timedelta) -> None:

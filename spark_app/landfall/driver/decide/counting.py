@@ -51,7 +51,7 @@ class CountingObject:
         generation: that its name has.
         sections: where its rows come from.
         lives: the lives of topic partitions that its rows come from: the slots in which they
-        entered.
+            entered.
         purpose: of the REPLACE that made it replace other objects; None if it was landed.
         since: the slot since which these rows exist, in this object or another one.
         is_mixed: its rows do not follow each other as its sections do.

@@ -112,7 +112,7 @@ class LeftOut:
 
     Attributes:
         duplicates: how many the last listing of all names found that have the contents of another
-        file.
+            file.
         refused: how many it found whose name or size cannot be landed.
     """
 
