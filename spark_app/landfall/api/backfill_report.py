@@ -41,9 +41,9 @@ class OldAndNew(Model):
     model_config = ConfigDict(extra="ignore")
 
     old: Count
-    """Live rows of the ranges."""
+    """How much of it is live in the ranges."""
     new: Count
-    """Rows that the backfill has landed."""
+    """How much of it the backfill has landed."""
 
 
 class RowCounts(OldAndNew):
