@@ -112,7 +112,7 @@ MergeResult = Merged | NotMerged
 
 
 def mergeable(output: Output) -> bool:
-    """Return whether objects that were made so can be merged at all.
+    """Whether objects that were made so can be merged at all.
 
     Raises:
         Stalled: SPEC_INVALID, they cannot be read.
