@@ -97,7 +97,7 @@ class Decompressor(Protocol):
 
     @property
     def eof(self) -> bool:
-        """Whether the end of the member or frame has been read."""
+        """Return whether the end of the member or frame has been read."""
         ...
 
     @property
@@ -115,7 +115,7 @@ class LimitedDecompressor(Protocol):
 
     @property
     def eof(self) -> bool:
-        """Whether the end of the stream has been read."""
+        """Return whether the end of the stream has been read."""
         ...
 
     @property
@@ -354,7 +354,7 @@ Raises:
 def _of_stream(
     new: Callable[[], LimitedDecompressor], data: bytes, limit: int, *, spare: int = 0
 ) -> bytes:
-    """Return the contents of one stream, behind which there are at most ``spare`` bytes."""
+    """Return the contents of one stream, after which there are at most ``spare`` bytes."""
     decompressor = new()
     try:
         contents = bytes(decompressor.decompress(data, limit + 1))
@@ -452,7 +452,7 @@ def _as_it_is(data: bytes, limit: int) -> bytes:
 AVRO: Mapping[str, Decompress] = MappingProxyType(
     {
         "null": _as_it_is,
-        # fastavro leaves three of the four bytes of zlib's checksum behind the stream.
+        # fastavro leaves three of the four bytes of zlib's checksum after the stream.
         "deflate": partial(_of_stream, partial(isal_zlib.decompressobj, _RAW), spare=3),
         "bzip2": partial(_of_stream, bz2.BZ2Decompressor),
         "xz": partial(_of_stream, lzma.LZMADecompressor),

@@ -47,7 +47,7 @@ class ColumnFiles:
 
     @property
     def keeps_order(self) -> bool:
-        """Whether the rows of an object are in the order of their offsets."""
+        """Return whether the rows of an object are in the order of their offsets."""
         return not self.sort_by
 
     @property

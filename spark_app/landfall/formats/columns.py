@@ -17,7 +17,7 @@ Nanoseconds that a payload's schema has stay nanoseconds. A time of day is text 
 
 Both formats add the coordinates of the record (``_topic`` to ``_timestamp``) unless ``envelope`` is
 false. A column of the payload that has the name of one of these, in whatever case, gets an
-underscore behind its name.
+underscore after its name.
 """
 
 from collections.abc import Callable, Sequence

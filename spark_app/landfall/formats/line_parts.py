@@ -8,7 +8,7 @@ which these two bytes are only line ends, UTF-8 above all, and not UTF-16.
 space are no records (NDJSON 1.0, section 3.1), and neither is a byte order mark at the start of the
 file (RFC 8259, section 8.1).
 
-A line belongs to the part in which its first byte is. So the first line of a part begins behind the
+A line belongs to the part in which its first byte is. So the first line of a part begins after the
 first line end at or after the byte before the part, and what precedes it belongs to a line of an
 earlier part, as in Hadoop's ``LineRecordReader``. Lines are found for a whole window at once.
 """
@@ -94,7 +94,7 @@ def lines(
         if part.start:
             position, pieces = _behind_line_end(pieces, begin, end)
     found = _complete_lines(pieces, Place(file.name, position, limits.record_bytes))
-    # Asking for more lines than the part has would read what is behind it.
+    # Asking for more lines than the part has would read what is after it.
     while (end is None or position < end) and (content := next(found, None)) is not None:
         kept = content if end is None else _that_begin_before(content, end - position)
         yield _block(kept, Place(file.name, position, limits.record_bytes))
@@ -118,7 +118,7 @@ class Place:
 def _behind_line_end(
     pieces: Iterator[bytes], position: int, end: int
 ) -> tuple[int, Iterator[bytes]]:
-    """Return the position behind the first line end before ``end``, and the bytes from there on."""
+    """Return the position after the first line end before ``end``, and the bytes from there on."""
     for piece in pieces:
         if found := piece.find(b"\n") + 1:
             return position + found, chain([piece[found:]], pieces)

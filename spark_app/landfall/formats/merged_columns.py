@@ -42,7 +42,7 @@ class ReadsColumns(Protocol):
 
     @property
     def keeps_order(self) -> bool:
-        """Whether rows are in the order in which they are written."""
+        """Return whether rows are in the order in which they are written."""
         ...
 
     def opened(

@@ -81,7 +81,7 @@ class Merger(Protocol):
 
     @property
     def keeps_order(self) -> bool:
-        """Whether rows follow each other as in the objects that were added."""
+        """Return whether rows follow each other as in the objects that were added."""
         ...
 
 

@@ -137,7 +137,7 @@ class Orc(ColumnFiles):
         return replace(self, sort_by=(SortKey(column, descending=False),))
 
     def merger(self) -> ColumnsMerger:
-        """Return what merges objects; stripes are written anew."""
+        """Return what merges objects; stripes are written again."""
         return ColumnsMerger(self, OrcEncoder(self))
 
     @contextmanager

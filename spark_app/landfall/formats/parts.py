@@ -181,7 +181,7 @@ class FileReader(Protocol):
 
         Raises:
             UnreadableFileError: the file is not what the reader reads, or it is damaged. Parts
-                before and behind the damage may be readable.
+                before and after the damage may be readable.
             ValueError: the part is not inside the file, or the name has a suffix as in ``parts``.
         """
         ...

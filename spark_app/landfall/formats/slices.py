@@ -61,6 +61,6 @@ def payload_bytes(values: pa.BinaryArray) -> memoryview:
 
 
 def contains(values: pa.BinaryArray, byte: int) -> bool:
-    """Whether any value has this byte."""
+    """Return whether any value has this byte."""
     # NumPy reads the buffer as it is; ``in`` would need a copy of it.
     return bool((np.frombuffer(payload_bytes(values), np.uint8) == byte).any())

@@ -93,7 +93,7 @@ def _number(value: bytes) -> bytes:
         nearest = float(exact)
         if isinstance(exact, int):
             rest = max(-_MOST, min(_MOST, exact - int(nearest)))
-    except OverflowError:  # as what has as many digits behind the point
+    except OverflowError:  # as what has as many digits after the point
         nearest = float("-inf" if value[:1] == b"-" else "inf")
     (bits,) = struct.unpack(">Q", struct.pack(">d", nearest + 0.0))
     ordered = bits ^ (2 * _SIGN - 1 if bits & _SIGN else _SIGN)
@@ -126,7 +126,7 @@ def _words_of_floats(column: Any) -> Words:
     values = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
     bits: Words = values.view(np.uint64)
     ordered = np.where(bits >> np.uint64(63), ~bits, bits | np.uint64(_SIGN))
-    ordered[np.isnan(values)] = np.uint64(2 * _SIGN - 1)  # behind all numbers, as Arrow sorts it
+    ordered[np.isnan(values)] = np.uint64(2 * _SIGN - 1)  # after all numbers, as Arrow sorts it
     return ordered
 
 

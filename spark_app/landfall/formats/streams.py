@@ -3,7 +3,7 @@
 ==========  ==========  ======================================================================
 suffix      library     what a file may be
 ==========  ==========  ======================================================================
-``.gz``     isal        any number of members (RFC 1952), and zeros behind them
+``.gz``     isal        any number of members (RFC 1952), and zeros after them
 ``.zst``    Arrow       any number of frames (RFC 8878)
 ``.bz2``    Python      any number of streams
 ``.lz4``    Arrow       any number of frames (LZ4 frame format 1.6), not Hadoop's blocks
@@ -32,7 +32,7 @@ from landfall.formats.parts import FileBytes, FilePart, Limits, UnreadableFileEr
 _OBJECT_BYTES = 2**20
 """How many bytes of a landed object are read at once."""
 _BEHIND_BYTES = 64 * 2**10
-"""How many bytes are read first behind a part, for the rest of its last record."""
+"""How many bytes are read first after a part, for the rest of its last record."""
 
 
 def check_part(file: FileBytes, part: FilePart) -> None:
@@ -48,7 +48,7 @@ def check_part(file: FileBytes, part: FilePart) -> None:
 def windows(file: FileBytes, start: int, end: int, window_bytes: int) -> Iterator[bytes]:
     """Return the bytes from ``start`` to the end of the file; a window ends at ``end``.
 
-    Behind ``end`` windows are small at first, for there is hardly ever more than one record left.
+    After ``end`` windows are small at first, for there is hardly ever more than one record left.
     """
     at, behind = start, min(_BEHIND_BYTES, window_bytes)
     while at < file.size:
@@ -87,7 +87,7 @@ class Source:
         )
 
     def at_end(self) -> bool:
-        """Whether there are no more bytes."""
+        """Return whether there are no more bytes."""
         return not self.has(1)
 
     def has(self, count: int) -> bool:
@@ -232,11 +232,11 @@ class RangedStream(io.RawIOBase):
             raise self._failure
 
     def readable(self) -> bool:
-        """Whether it can be read, which it can."""
+        """Return whether it can be read, which it can."""
         return True
 
     def seekable(self) -> bool:
-        """Whether it can seek, which it can."""
+        """Return whether it can seek, which it can."""
         return True
 
     def tell(self) -> int:
@@ -367,7 +367,7 @@ class Opened:
         return self.file.size
 
     def source(self, position: int) -> Source:
-        """Return a source at a position, which is at or behind the end of the header."""
+        """Return a source at a position, which is at or after the end of the header."""
         if not self.is_plain or position == self.head.position:
             return self.head  # compressed contents are read once and from their start
         pieces = windows(self.file, position, self.end, self.window_bytes)

@@ -153,7 +153,7 @@ class Calendar:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no directory stands for a period."""
+        """Return whether no directory stands for a period."""
         return not self._levels
 
     @property
@@ -175,7 +175,7 @@ class Calendar:
                     yield Period(directory, level.unit, start, self._end(level, start))
 
     def is_over(self, output_partition: str, horizon: int) -> bool:
-        """Whether the period of an output partition is over at a horizon (ms)."""
+        """Return whether the period of an output partition is over at a horizon (ms)."""
         found = tuple(self.periods(output_partition))
         return bool(found) and found[-1].end <= horizon
 

@@ -54,7 +54,7 @@ class Zone:
 
     @cached_property
     def is_utc(self) -> bool:
-        """Whether wall time is UTC."""
+        """Return whether wall time is UTC."""
         return self.name in {"UTC", "Etc/UTC"}
 
     def to_local(self, utc: Int64s) -> Int64s:

@@ -250,7 +250,7 @@ class RegistrySchemas(Schemas):
 
 
 def asks_for_latest(options: Mapping[str, object]) -> bool:
-    """Whether a decoder with these options asks which schema is the latest."""
+    """Return whether a decoder with these options asks which schema is the latest."""
     return options.get("readerSchema") == _LATEST
 
 

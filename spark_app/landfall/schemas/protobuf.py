@@ -279,7 +279,7 @@ def _typed(wanted: Wanted) -> Sequence[TypedColumn]:
 
 
 def _has(descriptor: Any, path: Path) -> bool:
-    """Whether a message has a field; what its schema itself is called is no field of it."""
+    """Return whether a message has a field; what its schema itself is called is no field of it."""
     if path == SCHEMA_NAME:
         return True
     try:
@@ -303,7 +303,7 @@ def _message_at(file: Any, indexes: Indexes) -> str | None:
 def _by_indexes(
     payloads: pa.BinaryArray, header_bytes: Int64s
 ) -> tuple[dict[Indexes | None, Int64s], Int64s]:
-    """Return rows by the message indexes behind the id, and where the bodies begin.
+    """Return rows by the message indexes after the id, and where the bodies begin.
 
     Rows whose indexes are malformed are under None.
     """

@@ -77,7 +77,7 @@ class TopicEvents:
         self._consumer.close()
 
     def _check(self) -> None:
-        """Return if the brokers answer, and the topic is as it was: else it is opened anew.
+        """Return if the brokers answer, and the topic is as it was: else it is opened again.
 
         The client itself would wait for ever. What is written meanwhile is found by listing.
         """

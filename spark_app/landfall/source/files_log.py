@@ -36,7 +36,7 @@ class Listed:
     waits_since: datetime | None = None
 
     def closes(self, time: datetime) -> bool:
-        """Whether all files have numbers that were there, as they are, before this time.
+        """Return whether all files have numbers that were there, as they are, before this time.
 
         A file that waits is either left alone until it has settled, or is written later. So this
         comes to hold at the latest when a listing ends that began ``settle`` after the time, by the

@@ -144,7 +144,7 @@ class OffsetLookup:
 
 
 def is_missing(error: LandfallError) -> bool:
-    """Whether the error says that there is no such topic or Kafka partition."""
+    """Return whether the error says that there is no such topic or Kafka partition."""
     return isinstance(error, Stalled) and error.reason is Reason.TOPIC_MISSING
 
 

@@ -75,7 +75,7 @@ def _is_denial(error: KafkaError) -> bool:
 
 
 def is_denied_topic(error: KafkaError | KafkaException) -> bool:
-    """Whether access to one topic is denied, which says nothing of the others."""
+    """Return whether access to one topic is denied, which says nothing of the others."""
     cause = error.args[0] if isinstance(error, KafkaException) else error
     return bool(cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED)
 

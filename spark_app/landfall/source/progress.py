@@ -88,7 +88,7 @@ class Progress:
         return self._within_range(fetch.messages.get(self.place, NO_MESSAGES))
 
     def is_lost(self, fetch: Fetch) -> bool:
-        """Whether a fetch says that offsets of the topic partition are not there."""
+        """Return whether a fetch says that offsets of the topic partition are not there."""
         return any(
             failed.place == self.place and failed.error.code() in _LOST for failed in fetch.errors
         )

@@ -171,9 +171,9 @@ class KafkaReader:
 
     @staticmethod
     def _assigned_again(consumer: Client, progress: Progress) -> bool:
-        """Begin anew if the client has met that its position is not in the log; returns whether.
+        """Begin again if the client has met that its position is not in the log; returns whether.
 
-        It has stopped then, and cannot be sought before it begins anew. Whether that record has
+        It has stopped then, and cannot be sought before it begins again. Whether that record has
         expired or was truncated is what it finds out once it is sought: so that must come before
         the answer of the broker. Messages that are met here are dropped, and fetched again.
         """
@@ -196,7 +196,7 @@ class KafkaReader:
             consumer.close()
 
     def _may_see_stale_messages(self, slice_: Slice) -> bool:
-        """Whether messages fetched ahead for the last slice could be taken for the end of this one.
+        """Return whether messages fetched ahead for the last slice could be taken for the end of this one.
 
         librdkafka discards what it fetched for a previous assignment. If it ever kept a message
         after the end of this slice, the slice would seem finished, with all its offsets invisible.

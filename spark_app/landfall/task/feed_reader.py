@@ -169,7 +169,7 @@ class FeedReader:
 
 
 def _gives_others(source: SourceFiles, refused: str) -> bool:
-    """Whether a store gives another one of the first files after this one, or of all.
+    """Return whether a store gives another one of the first files after this one, or of all.
 
     Raises:
         Retry: it does not answer.

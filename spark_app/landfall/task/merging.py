@@ -112,7 +112,7 @@ MergeResult = Merged | NotMerged
 
 
 def mergeable(output: Output) -> bool:
-    """Whether objects that were made so can be merged at all.
+    """Return whether objects that were made so can be merged at all.
 
     Raises:
         Stalled: SPEC_INVALID, they cannot be read.

@@ -32,7 +32,7 @@ class OutageDetector:
 
     @property
     def is_outage(self) -> bool:
-        """Whether trying again in this task makes no sense."""
+        """Return whether trying again in this task makes no sense."""
         return len(self._errors) >= self._give_up_after
 
     def check(self, what: str) -> None:

@@ -127,7 +127,7 @@ class ObjectWriter:
 
     @property
     def is_full(self) -> bool:
-        """Whether later rows belong to another object."""
+        """Return whether later rows belong to another object."""
         sizes = self.sizes
         return (
             (sizes.object_rows is not None and self.rows >= sizes.object_rows)

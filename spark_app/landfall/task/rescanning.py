@@ -59,7 +59,7 @@ class Wrong:
 
 
 def are_payloads(spec: GroupSpec) -> bool:
-    """Whether rows landed by this spec are the payloads."""
+    """Return whether rows landed by this spec are the payloads."""
     if spec.transforms:
         return False
     match spec.output.format:
@@ -71,7 +71,7 @@ def are_payloads(spec: GroupSpec) -> bool:
 
 
 def can_be_decoded(today: GroupSpec, made_by: GroupSpec) -> bool:
-    """Whether objects hold all that today's spec reads of a record.
+    """Return whether objects hold all that today's spec reads of a record.
 
     Args:
         today: today's spec.

@@ -86,7 +86,7 @@ class BufferedRows:
         return copy
 
     def is_in(self, copy: _Copy) -> bool:
-        """Whether they are buffered in this copy."""
+        """Return whether they are buffered in this copy."""
         return self._copy is copy
 
 
@@ -213,6 +213,6 @@ def _positions(part: ChosenRows) -> np.ndarray:
 
 
 def _is_run(batch: pa.RecordBatch) -> bool:
-    """Whether a batch is a slice of a longer one, which it would keep in memory."""
+    """Return whether a batch is a slice of a longer one, which it would keep in memory."""
     offsets = batch.column("offset")
     return bool(offsets.offset > 0 or offsets.buffers()[1].size > offsets.nbytes)

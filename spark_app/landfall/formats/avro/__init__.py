@@ -11,7 +11,7 @@ blocks; nothing is decoded but to find that each payload is exactly one value of
 | codec | ``Deflate`` | or ``Zstd``, ``Snappy``, ``None`` |
 
 A record is encoded as its fields, one after the other, so the envelope is four more fields at the
-end of the schema and a few bytes behind each payload. ``envelopes`` says what becomes of schemas
+end of the schema and a few bytes after each payload. ``envelopes`` says what becomes of schemas
 that are no records. Tombstones have no place in such a file, and keys and headers are not stored.
 
 The sync marker, which Avro's library chooses at random, is derived from the topic partition, the
@@ -176,7 +176,7 @@ def _metadata(schema: RowSchema, declared: str, codec: Codec) -> Mapping[str, by
 
 
 def _with_coordinates(records: Records) -> pa.BinaryArray:
-    """Return each payload with the fields of its envelope behind it."""
+    """Return each payload with the fields of its envelope after it."""
     tp, times = records.topic_partition, records.timestamps
     topic = tp.topic.encode()
     fixed = varint(len(topic)) + topic + varint(tp.partition)

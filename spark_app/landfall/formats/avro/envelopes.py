@@ -1,7 +1,7 @@
 """Schemas of Avro files whose records say where they come from.
 
 Avro encodes a record as its fields, one after the other. So a record with four more fields at the
-end is encoded as the record was, and those four behind it: the payload's bytes are copied, and no
+end is encoded as the record was, and those four after it: the payload's bytes are copied, and no
 reader needs to know.
 
 ====================================  ==========================================================
@@ -39,7 +39,7 @@ COORDINATE_FIELDS: tuple[dict[str, Any], ...] = (
 )
 _NAMES = frozenset(f"_{name}" for name in COORDINATES)
 WRAPPER = "LandfallEnvelope"
-"""The record around payloads that cannot have more fields, maybe with underscores behind it."""
+"""The record around payloads that cannot have more fields, maybe with underscores after it."""
 _VALUE = "value"
 
 

@@ -63,7 +63,7 @@ class Header:
 
     @property
     def is_wrapped(self) -> bool:
-        """Whether values are in an envelope of their own; ValueError if the schema is none."""
+        """Return whether values are in an envelope of their own; ValueError if the schema is none."""
         schema = parse_schema(self.metadata.get("avro.schema", b""))
         return kind_of(schema.root).rstrip("_") == WRAPPER
 
@@ -123,7 +123,7 @@ def read_schema(source: Source, header: Header) -> Node:
 def stored_blocks(
     source: Source, header: Header, limits: Limits, end: int
 ) -> Iterator[StoredBlock]:
-    """Return the blocks from here to the first marker at or behind the position ``end``.
+    """Return the blocks from here to the first marker at or after the position ``end``.
 
     Raises:
         UnreadableFileError: the file is damaged, or larger than the limits.

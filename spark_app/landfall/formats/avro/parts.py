@@ -4,7 +4,7 @@ Columns have the types that ``pipeline.decoders.avro`` gives them, and payloads 
 the decoder ``Avro`` makes. A schema that is no record has one field, ``value``.
 
 A block belongs to the part with the first byte of the sync marker before it; that of the first
-block ends the header. So a part begins behind the first marker that begins in it. ``file``
+block ends the header. So a part begins after the first marker that begins in it. ``file``
 reads what a file consists of.
 """
 

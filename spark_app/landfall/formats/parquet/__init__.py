@@ -200,7 +200,7 @@ class Parquet(ColumnFiles):
         return replace(self, sort_by=(SortKey(column, descending=False),))
 
     def merger(self) -> ColumnsMerger:
-        """Return what merges objects; row groups are written anew."""
+        """Return what merges objects; row groups are written again."""
         return ColumnsMerger(self, ParquetEncoder(self))
 
     @contextmanager
@@ -410,7 +410,7 @@ def _chosen(option: Any, default: Any) -> Any:
 
 
 def _flag(chosen: Any, paths: Sequence[str]) -> Any:
-    """Whether all or no columns are chosen, which Arrow takes sooner than their paths."""
+    """Return whether all or no columns are chosen, which Arrow takes sooner than their paths."""
     if not isinstance(chosen, list) or 0 < len(chosen) < len(paths):
         return chosen
     return bool(chosen) and (chosen == paths or chosen)

@@ -39,7 +39,7 @@ class Header:
         value: the class of the values.
         codec: the class of the codec; empty without compression.
         is_blocks: whether the file consists of blocks, not of records.
-        sync: what is behind the escape in a sync mark.
+        sync: what is after the escape in a sync mark.
         metadata: texts, of which each second one is a value.
     """
 
@@ -246,7 +246,7 @@ def read_header(source: Source) -> Header:
 
 
 def items(source: Source, header: Header, limits: Limits, end: int) -> Iterator[Item]:
-    """Return what follows, to the first mark at or behind the position ``end``.
+    """Return what follows, to the first mark at or after the position ``end``.
 
     Raises:
         UnreadableFileError: it is damaged, or larger than the limits.

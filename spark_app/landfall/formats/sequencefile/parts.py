@@ -63,7 +63,7 @@ class SequenceFile:
         return cut_if_plain(name, size, part_bytes, self.compression)
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
-        """The records behind the part's sync marks; see ``parts.FileReader``."""
+        """The records after the part's sync marks; see ``parts.FileReader``."""
         stream = opened(file, part, self.compression, self.limits)
         header = read_header(stream.head)
         source = _first_mark(header, stream)

@@ -102,7 +102,7 @@ class Wanted:
 
     @property
     def by_schema(self) -> bool:
-        """Whether rows are wanted by the schemas of their own."""
+        """Return whether rows are wanted by the schemas of their own."""
         return self.own_columns or self.bodies
 
 

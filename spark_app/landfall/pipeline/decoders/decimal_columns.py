@@ -35,7 +35,7 @@ _PLAIN = r"^[+-]?[0-9]{1,20}(\.[0-9]{1,18})?$"
 """Text that Arrow casts exactly. Of 1e-39, and of more than 38 digits, it makes 0 without a word.
 """
 _MAX_BITS = 4096
-"""Of an unscaled number: beyond any that fits once zeros behind the point are gone."""
+"""Of an unscaled number: beyond any that fits once zeros after the point are gone."""
 
 
 class _Variable(msgspec.Struct):

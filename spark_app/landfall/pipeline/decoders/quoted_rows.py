@@ -32,7 +32,7 @@ class QuotedRows:
 
     @property
     def is_ascii(self) -> bool:
-        """Whether separator and quote are single bytes, without which rows cannot be split here."""
+        """Return whether separator and quote are single bytes, without which rows cannot be split here."""
         return self.separator.isascii() and self.quote.isascii()
 
     @cached_property

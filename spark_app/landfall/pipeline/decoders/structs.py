@@ -36,7 +36,7 @@ class Leaf:
 
     @property
     def nameable(self) -> bool:
-        """Whether Struct fields can have the names in this path."""
+        """Return whether Struct fields can have the names in this path."""
         return all(_NAMEABLE.fullmatch(part) for part in self.path)
 
 
@@ -95,7 +95,7 @@ class _Group:
     _above: set[Path] = field(default_factory=set)
 
     def overlaps(self, path: Path) -> bool:
-        """Whether a path contains one of these, is inside of one, or is one."""
+        """Return whether a path contains one of these, is inside of one, or is one."""
         return path in self._above or any(above in self._paths for above in _above(path))
 
     def add(self, leaf: Leaf) -> None:

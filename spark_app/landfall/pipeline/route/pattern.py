@@ -98,7 +98,7 @@ def _is_header(path: Path) -> bool:
 
 
 def parse_route(pattern: str, topic_path: str | None) -> Pattern:
-    """Parse ``spec.route.pattern``, behind ``spec.route.topicPath`` if there is one.
+    """Parse ``spec.route.pattern``, after ``spec.route.topicPath`` if there is one.
 
     What it renders is then as ``folders.directories`` takes it.
 
@@ -189,6 +189,6 @@ def _segment(token: Token) -> tuple[int, Segment]:
 
 
 def fits(partition: str) -> bool:
-    """Whether an output partition and each of its directories are short enough."""
+    """Return whether an output partition and each of its directories are short enough."""
     longest = max(len(directory.encode()) for directory in partition.split("/"))
     return longest <= MAX_DIRECTORY_BYTES and len(partition.encode()) <= MAX_PARTITION_BYTES

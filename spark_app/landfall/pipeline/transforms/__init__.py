@@ -65,11 +65,11 @@ class Context:
     written: frozenset[Path] = frozenset()
 
     def has_column(self, path: Path) -> bool:
-        """Whether a typed column has this name."""
+        """Return whether a typed column has this name."""
         return self.schema is not None and ".".join(path) in self.schema.names
 
     def is_event_time(self, path: Path) -> bool:
-        """Whether a name is the field of the event time, as the decoder read it."""
+        """Return whether a name is the field of the event time, as the decoder read it."""
         if self.timestamp is None or path in self.written:
             return False
         if self.schema is not None:
@@ -77,7 +77,7 @@ class Context:
         return path == self.timestamp.path
 
     def is_written_column(self, path: Path) -> bool:
-        """Whether a step before has written the typed column of this name."""
+        """Return whether a step before has written the typed column of this name."""
         return path in self.written and self.has_column(path)
 
 
@@ -91,12 +91,12 @@ class Step(Transform, Protocol):
 
     @property
     def rewrites(self) -> bool:
-        """Whether it changes columns or payloads, and does not only decide about rows."""
+        """Return whether it changes columns or payloads, and does not only decide about rows."""
         ...
 
 
 class StepType(Protocol):
-    """The class behind a built-in name."""
+    """The class after a built-in name."""
 
     def of(self, options: Mapping[str, object], context: Context) -> Step:
         """Build the step.

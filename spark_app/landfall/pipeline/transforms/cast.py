@@ -150,7 +150,7 @@ _CASTS: Sequence[tuple[Callable[[pa.DataType], bool], set[ColumnType]]] = (
 
 
 def can_cast(from_: pa.DataType, to: ValueType) -> bool:
-    """Whether the table above has this pair."""
+    """Return whether the table above has this pair."""
     if to.unit is ColumnUnit.DAYS and pa.types.is_integer(from_):
         return True
     return any(of(from_) and to.type in targets for of, targets in _CASTS)

@@ -22,7 +22,7 @@ UInt64s = npt.NDArray[np.uint64]
 
 ENDS = "ends inside a value"
 SLACK = 24
-"""Zero bytes behind the last record, so that every row may look at the longest number."""
+"""Zero bytes after the last record, so that every row may look at the longest number."""
 
 _MORE = 0x80
 """The high bit of each byte of a varint but the last."""
@@ -171,7 +171,7 @@ class Cursor:
     def items(self, owners: Int64s, starts: Int64s) -> "Cursor":
         """A cursor with a row for each value that begins at ``starts`` in the row ``owners``."""
         end = self.end[owners]
-        # Where the next one begins, so that an item with an error does not move behind it.
+        # Where the next one begins, so that an item with an error does not move after it.
         has_next = np.flatnonzero(owners[1:] == owners[:-1])
         end[has_next] = starts[has_next + 1]
         part = Cursor(self.data, starts, end, self.texts)

@@ -45,11 +45,11 @@ class Node(Protocol):
         ...
 
     def skip(self, cursor: Cursor) -> None:
-        """Move each row behind its value."""
+        """Move each row after its value."""
         ...
 
     def walk(self, record: "OneRecord", at: int) -> int:
-        """Return the position behind the value at ``at`` of one record.
+        """Return the position after the value at ``at`` of one record.
 
         Raises:
             Malformed: it has no end inside the record.
@@ -76,7 +76,7 @@ class OneRecord:
     depth: int = 0
 
     def number(self, at: int) -> tuple[int, int]:
-        """Return the zigzag varint at ``at``, and the position behind it."""
+        """Return the zigzag varint at ``at``, and the position after it."""
         data, value, shift = self.data, 0, 0
         while True:
             if at >= self.end:

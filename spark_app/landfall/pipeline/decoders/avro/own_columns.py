@@ -23,7 +23,7 @@ def own_columns(node: Node, column: pa.Array) -> pa.RecordBatch:
 
 
 def is_record(node: Node) -> bool:
-    """Whether the values have named fields: records, or a union of one record and null."""
+    """Return whether the values have named fields: records, or a union of one record and null."""
     if isinstance(node, Union) and node.members is None and node.nodes:
         node = node.nodes[0]
     return isinstance(node, Record)

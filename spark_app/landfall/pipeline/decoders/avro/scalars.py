@@ -297,7 +297,7 @@ def slices(cursor: Cursor, start: Int64s, end: Int64s) -> pa.BinaryArray:
 def segments(
     cursor: Cursor, start: Int64s, end: Int64s, *, are_gaps_null: bool = False
 ) -> pa.BinaryArray:
-    """Return the ranges ``[start, end)`` and the gaps behind them as one array, without a copy."""
+    """Return the ranges ``[start, end)`` and the gaps after them as one array, without a copy."""
     rows = len(start)
     offsets = np.empty(2 * rows + 1, np.int32)
     offsets[0:-1:2], offsets[1::2] = start, end

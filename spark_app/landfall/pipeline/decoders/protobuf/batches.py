@@ -146,7 +146,7 @@ def _column(batch: pa.RecordBatch, leaf: Leaf, odd: npt.NDArray[np.bool_]) -> pa
 
 
 def is_time(wire: pa.DataType) -> bool:
-    """Whether ptars gives a column of this type for a Timestamp."""
+    """Return whether ptars gives a column of this type for a Timestamp."""
     fields = list(wire) if pa.types.is_struct(wire) else []
     return [(field.name, field.type) for field in fields] == [
         ("seconds", pa.int64()),

@@ -96,7 +96,7 @@ def message_indexes(payload: bytes, at: int = _HEADER) -> tuple[Sequence[int], i
 
 
 def _zigzag(payload: bytes, at: int) -> tuple[int, int]:
-    """Return a number of at most 32 bits and the position behind it; -1 if there is none."""
+    """Return a number of at most 32 bits and the position after it; -1 if there is none."""
     number = 0
     for i, byte in enumerate(payload[at : at + 5]):
         number |= (byte & 0x7F) << (7 * i)

@@ -71,7 +71,7 @@ class Messages:
     def _doubtful(
         self, payloads: pa.BinaryArray, start: int
     ) -> Iterator[tuple[int, pa.BinaryArray]]:
-        """Return slices with payloads that may be no messages, each behind its first row."""
+        """Return slices with payloads that may be no messages, each after its first row."""
         if self.together is None or len(payloads) <= _FEW:
             yield start, payloads
         elif payloads.nbytes > _MANY_BYTES or not self.together.are_messages(payloads):

@@ -93,7 +93,7 @@ def _sorted(value: Any) -> Any:
 
 @lru_cache(4096)
 def _has_maps(descriptor: Any) -> bool:
-    """Whether a message has a map anywhere inside."""
+    """Return whether a message has a map anywhere inside."""
     return any(
         of.full_name in _STRUCTS or any(map(is_map, fields_of(of)))
         for of in types_inside(descriptor)

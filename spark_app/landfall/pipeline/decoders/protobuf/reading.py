@@ -185,7 +185,7 @@ class Types:
         return parser
 
     def _is_unchecked(self, field: Any) -> bool:
-        """Whether google.protobuf takes text in a field that is not UTF-8."""
+        """Return whether google.protobuf takes text in a field that is not UTF-8."""
         if field.type != _STRING:
             return False
         try:

@@ -260,12 +260,12 @@ def resolve(descriptor: Any, path: Path) -> tuple[Any, ...]:
 
 
 def is_repeated(field: Any) -> bool:
-    """Whether a field is a list or a map."""
+    """Return whether a field is a list or a map."""
     return bool(field.is_repeated)
 
 
 def is_map(field: Any) -> bool:
-    """Whether a field is a map."""
+    """Return whether a field is a map."""
     of = field.message_type
     return of is not None and bool(field.is_repeated) and of.GetOptions().map_entry
 
@@ -296,7 +296,7 @@ def types_inside(descriptor: Any) -> list[Any]:
 
 
 def is_single(field: Any) -> bool:
-    """Whether a field is a number, text, bytes, an enum or a Timestamp, once."""
+    """Return whether a field is a number, text, bytes, an enum or a Timestamp, once."""
     is_message = field.message_type is not None
     return not is_repeated(field) and (not is_message or field.message_type.full_name == _TIMESTAMP)
 
@@ -318,7 +318,7 @@ def index_path(descriptor: Any) -> tuple[int, ...]:
 
 
 def is_small(descriptor: Any) -> bool:
-    """Whether all fields of a message can be columns, with those of the messages inside.
+    """Return whether all fields of a message can be columns, with those of the messages inside.
 
     A message type counts wherever a field has it, for there it has columns of its own, but not
     inside itself. Sixty messages that have the next one twice have more fields than memory holds,

@@ -119,7 +119,7 @@ class Member:
 
     @property
     def is_list(self) -> bool:
-        """Whether it is repeated, and no map."""
+        """Return whether it is repeated, and no map."""
         return bool(self.field.is_repeated) and self.key is None
 
     @property
@@ -167,7 +167,7 @@ def _type(field: Any, inside: tuple[str, ...]) -> Type:
 
 
 def same_wire(member: Member, type_: pa.DataType) -> bool:
-    """Whether ptars gives a column of the type that ``column`` reads."""
+    """Return whether ptars gives a column of the type that ``column`` reads."""
     if member.key is not None:
         return (
             pa.types.is_map(type_)

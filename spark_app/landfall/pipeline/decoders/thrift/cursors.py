@@ -124,7 +124,7 @@ class Scan:
         return self._structs.get(ids, np.zeros(len(self.odd), np.bool_))
 
     def _struct(self, rows: Int64s, at: Int64s, schema: Struct | None, ids: Ids) -> Int64s:
-        """Read a struct of each row, from the positions ``at``; return the positions behind it."""
+        """Read a struct of each row, from the positions ``at``; return the positions after it."""
         at = at.copy()
         self._structs.setdefault(ids, np.zeros(len(self.odd), np.bool_))[rows] = True
         seen = {id_: np.zeros(len(rows), np.bool_) for id_ in schema.fields} if schema else {}
@@ -163,7 +163,7 @@ class Scan:
             seen[part] = True
 
     def _value(self, kind: tuple[int, object, Ids], rows: Int64s, at: Int64s) -> Int64s:
-        """Read one value of each row; return the positions behind it, never beyond the end."""
+        """Read one value of each row; return the positions after it, never beyond the end."""
         wire, type_, ids = kind
         at = np.minimum(at, self._end[rows])
         if wire in _SIZES:

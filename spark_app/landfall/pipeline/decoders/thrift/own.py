@@ -114,7 +114,7 @@ class OwnColumns:
 
 
 def _is_small(struct: Struct) -> bool:
-    """Whether all fields can be columns; a struct counts wherever a field has it."""
+    """Return whether all fields can be columns; a struct counts wherever a field has it."""
     left = MAX_FIELDS
     waiting: list[tuple[Struct, _Inside]] = [(struct, ())]
     while waiting and left >= 0:

@@ -40,7 +40,7 @@ class Leaf:
 
     @property
     def is_plain(self) -> bool:
-        """Whether ``cursors`` can read it."""
+        """Return whether ``cursors`` can read it."""
         return (
             self.how != "json" and isinstance(self.type, Scalar) and self.type.wire is not Wire.UUID
         )
@@ -54,12 +54,12 @@ class Leaf:
 
     @property
     def is_name(self) -> bool:
-        """Whether it is an enum, as its name."""
+        """Return whether it is an enum, as its name."""
         return isinstance(self.type, Scalar) and bool(self.type.symbols) and self.how == "plain"
 
     @cached_property
     def is_text(self) -> bool:
-        """Whether its column is text."""
+        """Return whether its column is text."""
         return bool(self.arrow == pa.string())
 
     def of(self, record: Record) -> object:
