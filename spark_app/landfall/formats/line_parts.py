@@ -94,7 +94,7 @@ def lines(
         if part.start:
             position, pieces = _behind_line_end(pieces, begin, end)
     found = _complete_lines(pieces, Place(file.name, position, limits.record_bytes))
-    # Asking for more lines than the part has would read what is after it.
+    # Asking for more lines than the part has would read past its end.
     while (end is None or position < end) and (content := next(found, None)) is not None:
         kept = content if end is None else _that_begin_before(content, end - position)
         yield _block(kept, Place(file.name, position, limits.record_bytes))

@@ -32,7 +32,7 @@ from landfall.formats.parts import FileBytes, FilePart, Limits, UnreadableFileEr
 _OBJECT_BYTES = 2**20
 """How many bytes of a landed object are read at once."""
 _BEHIND_BYTES = 64 * 2**10
-"""How many bytes are read first after a part, for the rest of its last record."""
+"""How many bytes are read first past the end of a part, for the rest of its last record."""
 
 
 def check_part(file: FileBytes, part: FilePart) -> None:

@@ -140,7 +140,7 @@ class CachedRegistry:
         return found
 
     def _answers_about_another(self, refused: SchemaId) -> bool:
-        """Return whether the registry still gives a schema that it gave before, to the same login."""
+        """Return whether the registry still gives this login a schema that it gave before."""
         known = self._by_id.newest()
         if known is None and self._stored is not None:
             known = self._stored.known_id(self._name, but=str(refused))

@@ -179,7 +179,7 @@ class RegistryClient:
             raise
 
     def _is_registry(self, url: str, headers: Mapping[str, str]) -> bool:
-        """Return whether a URL answers about a number as a registry does, whether it knows it or not."""
+        """Return whether a URL answers about a schema id as a registry does, known or not."""
         try:
             self._ask(f"{url.rstrip('/')}/schemas/ids/1", headers)
         except UnusableSchemaError:
@@ -279,10 +279,10 @@ def _describe(error: Exception) -> str:
 
 
 def _has_half_pairs(body: bytes) -> bool:
-    """Return whether an answer is a schema whose text has half of a surrogate pair, which is no text.
+    """Return whether an answer is a schema whose text has half of a surrogate pair.
 
-    Whoever may register schemas can register this: it is no fault of the registry, and waiting for
-    another answer would stop the topic partition for ever.
+    That is no text, but a user who may register schemas can register it: it is no fault of the
+    registry, and waiting for another answer would stop the topic partition for ever.
     """
     try:
         answer = json.loads(body)

@@ -171,7 +171,7 @@ class KafkaReader:
 
     @staticmethod
     def _assigned_again(consumer: Client, progress: Progress) -> bool:
-        """Begin again if the client has met that its position is not in the log; returns whether.
+        """Begin again if the client found its position missing from the log; returns whether.
 
         It has stopped then, and cannot be sought before it begins again. Whether that record has
         expired or was truncated is what it finds out once it is sought: so that must come before
@@ -196,7 +196,7 @@ class KafkaReader:
             consumer.close()
 
     def _may_see_stale_messages(self, slice_: Slice) -> bool:
-        """Return whether messages fetched ahead for the last slice could be taken for the end of this one.
+        """Return whether messages fetched for the last slice could look like the end of this one.
 
         librdkafka discards what it fetched for a previous assignment. If it ever kept a message
         after the end of this slice, the slice would seem finished, with all its offsets invisible.

@@ -63,7 +63,7 @@ class Header:
 
     @property
     def is_wrapped(self) -> bool:
-        """Return whether values are in an envelope of their own; ValueError if the schema is none."""
+        """Return whether values have an envelope of their own; ValueError if this is no schema."""
         schema = parse_schema(self.metadata.get("avro.schema", b""))
         return kind_of(schema.root).rstrip("_") == WRAPPER
 

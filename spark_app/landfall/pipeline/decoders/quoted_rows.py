@@ -32,7 +32,7 @@ class QuotedRows:
 
     @property
     def is_ascii(self) -> bool:
-        """Return whether separator and quote are single bytes, without which rows cannot be split here."""
+        """Return whether separator and quote are single bytes, as splitting rows here requires."""
         return self.separator.isascii() and self.quote.isascii()
 
     @cached_property

@@ -96,7 +96,7 @@ class Step(Transform, Protocol):
 
 
 class StepType(Protocol):
-    """The class after a built-in name."""
+    """The class that a built-in name stands for."""
 
     def of(self, options: Mapping[str, object], context: Context) -> Step:
         """Build the step.

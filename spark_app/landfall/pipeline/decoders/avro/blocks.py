@@ -33,7 +33,7 @@ _LEAST = -(2**63)
 
 
 def item_starts(node: Node, path: str, cursor: Cursor) -> tuple[Int64s, Int64s]:
-    """Move after the array in each row, and return its items.
+    """Move past the array in each row, and return its items.
 
     Only where they begin is known afterwards. Whether each is a value, and ends where the next one
     begins, is for the node to say.
@@ -53,7 +53,7 @@ def item_starts(node: Node, path: str, cursor: Cursor) -> tuple[Int64s, Int64s]:
 
 
 def skip_items(node: Node, path: str, cursor: Cursor) -> None:
-    """Move after the array in each row; rows with an item that is no value become bad."""
+    """Move past the array in each row; rows with an item that is no value become bad."""
     if not cursor.data.is_strict:
         _Blocks.of(node, path, cursor, is_skipped=True).pass_over_all()
         return
@@ -161,7 +161,7 @@ class _Blocks:
         return cls(node, path, cursor, rows, part, zeros, ends, zeros, [], [], is_skipped)
 
     def pass_over_all(self) -> None:
-        """Move after the arrays."""
+        """Move past the arrays."""
         while len(self.rows):
             self.open()
             if self.are_large():
@@ -220,7 +220,7 @@ class _Blocks:
         return _is_varint(self.node) and items * _SPARSE_BYTES > len(self.cursor.data.bytes)
 
     def pass_over(self) -> None:
-        """Note where all items of the open blocks begin, and move after them."""
+        """Note where all items of the open blocks begin, and move past them."""
         width = _width(self.node)
         if width is None:
             starts = self._varints()
@@ -242,7 +242,7 @@ class _Blocks:
         self._keep(self.cursor.good)
 
     def _varints(self) -> Int64s:
-        """Return where the varints of the open blocks begin, and move after them."""
+        """Return where the varints of the open blocks begin, and move past them."""
         ends = self.cursor.data.varint_ends
         first = np.searchsorted(ends, self.cursor.at)
         last = first + self.left - 1
@@ -259,7 +259,7 @@ class _Blocks:
         return begin
 
     def step(self) -> None:
-        """Note where the next item of each row begins, and move after it."""
+        """Note where the next item of each row begins, and move past it."""
         if not self.is_skipped:
             self.owners.append(self.rows)
             self.starts.append(self.cursor.at)
@@ -268,7 +268,7 @@ class _Blocks:
         self._keep(self.cursor.good)
 
     def walk(self) -> None:
-        """Move the rows that are left after their arrays, one by one."""
+        """Move the remaining rows past their arrays, one by one."""
         view = self.cursor.data.bytes.data
         ends = self.cursor.end.tolist()
         wrong = np.zeros(len(self.whole), np.bool_)
@@ -298,7 +298,7 @@ class _Blocks:
         self.rows = self.rows[:0]
 
     def _keep(self, mask: Bools) -> None:
-        """Leave the rows after that are over, or bad."""
+        """Drop the rows that have ended or are bad."""
         if mask.all():
             return
         gone = np.flatnonzero(~mask)

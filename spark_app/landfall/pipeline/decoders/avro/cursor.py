@@ -171,7 +171,7 @@ class Cursor:
     def items(self, owners: Int64s, starts: Int64s) -> "Cursor":
         """A cursor with a row for each value that begins at ``starts`` in the row ``owners``."""
         end = self.end[owners]
-        # Where the next one begins, so that an item with an error does not move after it.
+        # Where the next one begins, so that an item with an error does not move past it.
         has_next = np.flatnonzero(owners[1:] == owners[:-1])
         end[has_next] = starts[has_next + 1]
         part = Cursor(self.data, starts, end, self.texts)

@@ -45,7 +45,7 @@ class Node(Protocol):
         ...
 
     def skip(self, cursor: Cursor) -> None:
-        """Move each row after its value."""
+        """Move each row past its value."""
         ...
 
     def walk(self, record: "OneRecord", at: int) -> int:

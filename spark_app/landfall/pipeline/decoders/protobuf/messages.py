@@ -71,7 +71,7 @@ class Messages:
     def _doubtful(
         self, payloads: pa.BinaryArray, start: int
     ) -> Iterator[tuple[int, pa.BinaryArray]]:
-        """Return slices with payloads that may be no messages, each after its first row."""
+        """Yield the first row and the payloads of each slice that may hold non-messages."""
         if self.together is None or len(payloads) <= _FEW:
             yield start, payloads
         elif payloads.nbytes > _MANY_BYTES or not self.together.are_messages(payloads):

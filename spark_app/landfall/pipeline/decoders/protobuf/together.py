@@ -1,6 +1,6 @@
 """Tells at once whether many payloads are messages of a type, as google.protobuf says.
 
-The payloads are put after each other as a repeated field of a message, which google.protobuf then
+The payloads are concatenated as a repeated field of one message, which google.protobuf then
 parses as a whole, a third of the time that parsing them one by one takes. Each keeps its length, so
 none can reach into the next, and the whole is a message only if each of them is. The reverse does
 not hold: the whole is nested one level deeper than they are. So a "no" says nothing about any one.
@@ -61,7 +61,7 @@ class Together:
         return cls(made.FromString, errors)
 
     def are_messages(self, payloads: pa.BinaryArray) -> bool:
-        """Return whether all payloads that are not null are messages; False if that is not known."""
+        """Return whether all non-null payloads are messages; False if that is not known."""
         sizes = pc.fill_null(pc.binary_length(payloads), 0).to_numpy()
         lengths = np.flatnonzero(np.bincount(sizes))
         heads = pa.array([_TAG + varint(length) for length in lengths.tolist()], pa.binary())
