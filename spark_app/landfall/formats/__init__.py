@@ -97,7 +97,7 @@ class Format(Protocol):
 
     @property
     def wanted(self) -> Wanted:
-        """What this format needs from the decoder, beyond the fields that the route reads."""
+        """The values this format needs from the decoder, beyond the fields that the route reads."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What the formats of files of columns, ``Parquet`` and ``Orc``, have in common."""
+"""The common base of the column formats, ``Parquet`` and ``Orc``."""
 
 import shutil
 import tempfile

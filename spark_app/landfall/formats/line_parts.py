@@ -239,7 +239,7 @@ def without_blank_lines(block: LineBlock) -> LineBlock:
 
 
 def _may_be_blank(block: LineBlock) -> Int64s:
-    """Which lines are empty, or begin and end with white space."""
+    """Return the lines that are empty, or begin and end with white space."""
     content = np.frombuffer(block.content, np.uint8)
     is_white = np.zeros(256, np.bool_)
     is_white[list(_BLANKS)] = True

@@ -196,7 +196,7 @@ def there(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
 
 
 def described(schema: pa.Schema, metadata: Mapping[bytes, bytes] | None) -> str:
-    """What distinguishes a schema from others."""
+    """Return a text that identifies a schema."""
     return f"{schema.remove_metadata()}\n{sorted((metadata or {}).items())}"
 
 

@@ -46,7 +46,7 @@ class Merger(Protocol):
         ...
 
     def schema_of(self, read: ReadRange, size: int) -> str:
-        """What distinguishes objects that cannot be merged with each other; often the same for all.
+        """Return a text that differs for objects that cannot be merged; often the same for all.
 
         Raises:
             ValueError: the object is damaged.

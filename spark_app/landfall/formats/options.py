@@ -30,7 +30,7 @@ _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"\\": b"\\"}
 
 
 class Tombstones(StrEnum):
-    """What a format without null values does with a tombstone, a record without a value."""
+    """The treatment of tombstones, records without a value, by a format without nulls."""
 
     DEAD_LETTER = "DeadLetter"
     """Make it a dead letter."""

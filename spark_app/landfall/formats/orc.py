@@ -155,7 +155,7 @@ class Orc(ColumnFiles):
             yield ColumnFile(schema, None, checked("ORC", batches))
 
     def schema_of(self, read: ReadRange, size: int) -> str:
-        """What distinguishes an object's columns from others."""
+        """Return a text that identifies an object's columns."""
         with damage("ORC"), bounded():
             return described(orc.ORCFile(pa.BufferReader(read(0, size))).schema, None)
 

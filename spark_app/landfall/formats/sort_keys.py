@@ -32,7 +32,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def json_sort_key(path: tuple[str, ...]) -> Callable[[bytes], bytes]:
-    """What makes the key of a document by the field at a path."""
+    """Return a function that makes a document's key from the field at a path."""
     value_of = json_key(path)
 
     def key_of(document: bytes) -> bytes:
@@ -155,7 +155,7 @@ _NULL = b"null"
 
 
 def json_key(path: tuple[str, ...]) -> Callable[[bytes], bytes | None]:
-    """What reads the field at a path; None if a document has none, or null in it."""
+    """Return a function that reads the field at a path; None if it is absent or null."""
     decode = msgspec.json.Decoder(_nested(path)).decode
 
     def key_of(document: bytes) -> bytes | None:

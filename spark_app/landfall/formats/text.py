@@ -42,7 +42,7 @@ _HELD_BYTES = 1024
 
 
 class DelimiterInside(StrEnum):
-    """What to do with a payload that contains the delimiter."""
+    """The treatment of a payload that contains the delimiter."""
 
     DEAD_LETTER = "DeadLetter"
     KEEP = "Keep"

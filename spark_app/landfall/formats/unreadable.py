@@ -103,7 +103,7 @@ def _holds(type_: pa.DataType, is_meant: IsMeant) -> bool:
 
 
 def _rows(column: pa.Array, is_meant: IsMeant, is_wrong: Callable[[pa.Array], Bools]) -> Bools:
-    """Which values have such a value in them; a null has none, whatever is below it."""
+    """Return a mask of the values that contain such a value; a null contains none."""
     type_ = column.type
     found = is_wrong(column) if is_meant(type_) else np.zeros(len(column), np.bool_)
     if not _holds(type_, is_meant):

@@ -1,4 +1,4 @@
-"""What a registry has answered, for as long as the process lives.
+"""A registry's answers, for as long as the process lives.
 
 The schemas that were used last are kept, up to ``bounded_cache.MAX_BYTES``, and not asked for
 again: an id never means another schema. An id that the registry does not know, or whose schema
@@ -33,7 +33,7 @@ SchemaId: TypeAlias = int | str
 
 
 class SchemaSource(Protocol):
-    """What knows schemas: ``client.RegistryClient``, or a dictionary in a test."""
+    """A source of schemas: ``client.RegistryClient``, or a dictionary in a test."""
 
     def by_id(self, schema_id: SchemaId) -> RegisteredSchema | None:
         """Return the schema with an id; None if there is none. Raises ``SchemasAway``."""

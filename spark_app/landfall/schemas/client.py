@@ -67,7 +67,7 @@ class RegistryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Answer(msgspec.Struct):
-    """What a registry says about a schema; other members are left alone."""
+    """A registry's answer about a schema; other members are ignored."""
 
     schema: str
     schemaType: str = SchemaKind.AVRO  # noqa: N815  # the API's name
@@ -241,7 +241,7 @@ class RegistryClient:
         return {}
 
     def _tls(self) -> dict[str, Any]:
-        """What is asked with; read again each time, so that a rotated secret takes effect."""
+        """Return the TLS arguments, read each time so that a rotated secret takes effect."""
         secret, made = self._secret(), {}
         for key, argument in _TLS_FILES.items():
             if key in secret and self._options.secret:

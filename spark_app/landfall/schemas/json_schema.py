@@ -160,7 +160,7 @@ class JsonSchema:
         return self._decoded(Decoded(records, fields), records.values, errors)
 
     def _fields(self, frames: Framed, names: Mapping[int, str]) -> Mapping[Path, FieldValues]:
-        """What routes want to know of schemas; None for tombstones and bad rows."""
+        """Return the schema fields that routes want; None for tombstones and bad rows."""
         of_codes: dict[Path, list[object]] = {
             SCHEMA_ID: [*frames.ids, None],
             SCHEMA_NAME: [*(names.get(code) for code in range(len(frames.ids))), None],
@@ -184,7 +184,7 @@ class JsonSchema:
     def _validator(
         self, registry: CachedRegistry, schema_id: SchemaId, used: dict[UsedSchema, None]
     ) -> "Validator | str":
-        """What checks payloads of a schema, or why they are bad."""
+        """Return the validator of a schema's payloads, or why they are bad."""
         try:
             schema = registry.by_id(schema_id)
         except UnusableSchemaError as error:  # not kept: it may be mended later

@@ -156,7 +156,7 @@ class Protobuf:
             yield from decoder.parts(rows[places], of_schema.take(places).with_values(bodies))
 
     def _decoder(self, schema_id: SchemaId, indexes: Indexes | None) -> "_OfMessage | str":
-        """What reads a message of a schema, or why its rows are bad."""
+        """Return the decoder of a schema's message, or why its rows are bad."""
         if indexes is None:
             return "malformed message indexes"
         files = self._files_of(schema_id)

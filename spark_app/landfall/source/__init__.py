@@ -30,7 +30,7 @@ class Watermarks:
 
     @classmethod
     def of(cls, log_start: int, end: int) -> "Watermarks":
-        """What two requests found; between them, expiry may move the log start past the end."""
+        """Return the results of two requests; expiry may move the log start past the end."""
         return cls(min(log_start, end), end)
 
 
@@ -45,7 +45,7 @@ class Bound(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FoundOffsets:
-    """What the log answered for some topic partitions; one in neither does not exist.
+    """The log's answer for some topic partitions; one in neither does not exist.
 
     Attributes:
         offsets: by topic partition.
@@ -77,7 +77,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class FoundTopics:
-    """What the log answered for some topics; one in neither does not exist.
+    """The log's answer for some topics; one in neither does not exist.
 
     Attributes:
         topics: sorted by name.
@@ -220,7 +220,7 @@ class Stretch:
 
 
 class Backup(Protocol):
-    """What another group has landed of a log that has lost it."""
+    """Records that another group has landed of a log that has lost them."""
 
     @property
     def group(self) -> str:
@@ -228,7 +228,7 @@ class Backup(Protocol):
         ...
 
     def first_stretch(self, tp: TopicPartition, topic_id: str, offsets: OffsetRange) -> Stretch:
-        """What it has of these offsets, from the first of them on.
+        """Return the stretch of these offsets that it has, beginning at the first.
 
         Args:
             tp: the topic partition.

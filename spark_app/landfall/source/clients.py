@@ -177,7 +177,7 @@ class NativeClient:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """What confluent-kafka's ``TopicMetadata`` says, as far as it is read here."""
+    """The part of confluent-kafka's ``TopicMetadata`` that is read here."""
 
     error: KafkaError | None
     partitions: Sequence[int]
@@ -185,7 +185,7 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What confluent-kafka's ``ClusterMetadata`` says, as far as it is read here."""
+    """The part of confluent-kafka's ``ClusterMetadata`` that is read here."""
 
     topics: Mapping[str, TopicMetadata]
 

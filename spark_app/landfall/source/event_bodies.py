@@ -1,4 +1,4 @@
-"""What notifications of S3 say: the objects that were written. Pure.
+"""The objects that notifications of S3 name as written. Pure.
 
 Nobody trusts them. A notification may come late, twice or never, and anybody may have sent it: what
 it names is only ever looked up. So this module accepts whatever names an object, in any of these

@@ -18,7 +18,7 @@ from landfall.source import Bound, DatedOffset, FoundOffsets, FoundTopics, Topic
 
 
 def topic_id(feed: spec.Feed) -> str:
-    """What tells a feed from another one of the same name: a hash of where its files are."""
+    """Return a hash of a feed's location, which differs for another feed of the same name."""
     return hashlib.sha256(feed.url.rstrip("/").encode()).hexdigest()[:22]
 
 
@@ -72,7 +72,7 @@ class FilesLog:
         return FoundTopics(self._topics, {})
 
     def describe(self, names: Collection[str]) -> FoundTopics:
-        """Those of these feeds that are in the spec."""
+        """Return the feeds in the spec with these names."""
         return FoundTopics(tuple(topic for topic in self._topics if topic.name in names), {})
 
     def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
@@ -93,7 +93,7 @@ class FilesLog:
     def first_from(
         self, tps: Collection[TopicPartition], time: datetime
     ) -> Mapping[TopicPartition, DatedOffset | None]:
-        """Where the numbers end, of feeds that have one for each file written before ``time``.
+        """Return the end of each feed in which every file written before ``time`` has a number.
 
         Of the others nothing: they may have more. Files that were written later may have numbers,
         too; what gets one from now on was found by a listing that began at or after ``time``.

@@ -51,7 +51,7 @@ from landfall.source.properties import (
 # timeout.
 
 BOUND_QUERIES = {Bound.LOG_START: -2, Bound.END: -1, Bound.HIGH_WATERMARK: -1}
-"""What ListOffsets calls each bound. The isolation level tells end and high watermark apart."""
+"""The name of each bound in ListOffsets. The isolation level tells end and high watermark apart."""
 CHUNK = 250
 """Kafka partitions in one call. librdkafka's time for a call grows with the square of this."""
 SILENT_SECONDS = 2.0
@@ -233,7 +233,7 @@ class KafkaLog:
         return FoundTopics(tuple(topics), denied)
 
     def unreadable(self, names: Collection[str]) -> list[str]:
-        """Those of these topics that the group's login may describe, but not read.
+        """Return the topics that the group's login may describe, but not read.
 
         Brokers without authorization, and those before Kafka 2.3, say nothing of it.
         """

@@ -219,7 +219,7 @@ NO_MESSAGES = Messages.of(PythonFetched([]))
 
 @dataclass(frozen=True, slots=True)
 class FetchError:
-    """What a client returned in place of a message.
+    """An error that a client returned instead of a message.
 
     Attributes:
         error: what happened.
@@ -234,7 +234,7 @@ class FetchError:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """What a client returned at once, by topic partition; false if that is nothing."""
+    """The result of one poll of a client, by topic partition; false if it is empty."""
 
     messages: Mapping[Place, Messages] = field(default_factory=dict)
     errors: Sequence[FetchError] = ()
@@ -269,7 +269,7 @@ class Fetch:
         return list(dict.fromkeys((*(error.place for error in self.errors), *self.messages)))
 
     def at(self, place: Place) -> "Fetch":
-        """What is of one topic partition."""
+        """Return the part of one topic partition."""
         errors = [error for error in self.errors if error.place == place]
         messages = self.messages.get(place)
         return Fetch({} if messages is None else {place: messages}, errors)

@@ -121,7 +121,7 @@ class Progress:
             raise translate_error(error, str(self.slice_))
 
     def _loss(self, error: KafkaError) -> Exception:
-        """What it means that the log does not have an offset that was asked for."""
+        """Return the exception for a requested offset that the log does not have."""
         tp, offsets = self.slice_.topic_partition, self.slice_.offsets
         if truncated := _DIVERGES.search(error.str()):
             diverges_at = int(truncated[1])

@@ -1,4 +1,4 @@
-"""What runs in a Spark task: reads, decodes, routes, encodes and uploads, but completes nothing.
+"""The code of a Spark task: reads, decodes, routes, encodes and uploads, but completes nothing.
 
 ``landing.land`` does all of it. Its result is all that remains of a task: no object is visible
 until the driver has committed the batch and completed the uploads. See
@@ -17,7 +17,7 @@ from landfall.source import LastRead
 
 @dataclass(frozen=True, slots=True)
 class SliceLimits:
-    """What a task takes of a slice before it ends it early.
+    """The amount of a slice that a task takes before it ends it early.
 
     Attributes:
         input_bytes: payload bytes; the slice ends with the chunk that reaches them.
@@ -43,7 +43,7 @@ class FromBackup:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What every task of one batch needs to know; it is pickled and sent to the executors.
+    """The input of every task of one batch; it is pickled and sent to the executors.
 
     Attributes:
         group: the resource; its generation is part of the names of objects.

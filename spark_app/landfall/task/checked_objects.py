@@ -123,7 +123,7 @@ def as_lost(key: str) -> Iterator[None]:
 
 
 def range_reader(store: Store, key: str) -> ReadRange:
-    """What reads ranges of an object; it raises FileNotFoundError if it is gone."""
+    """Return a reader of ranges of an object; it raises FileNotFoundError if it is gone."""
 
     def read(start: int, length: int) -> bytes:
         found = store.read_range(key, start, length)

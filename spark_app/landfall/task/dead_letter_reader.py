@@ -66,7 +66,7 @@ class DeadLetterReader:
 
 
 def measure(objects: Objects, key: str, origin: Origin) -> DeadLetters:
-    """What a dead-letter object holds.
+    """Return the contents of a dead-letter object.
 
     Raises:
         Stalled: OBJECT_LOST, the object is gone or damaged.

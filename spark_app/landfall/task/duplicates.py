@@ -35,7 +35,7 @@ class Fingerprints:
         self._keyed.append(keyed)
 
     def kept(self, keep: Keep) -> Mask:
-        """Which rows are kept: one of those with the same key, and all without one."""
+        """Return the rows to keep: one for each key, and all without a key."""
         keyed = np.concatenate([*self._keyed, np.empty(0, np.bool_)])
         kept = np.ones(len(keyed), np.bool_)
         kept[np.flatnonzero(keyed)[self._duplicates(keep)]] = False

@@ -133,7 +133,7 @@ class FeedReader:
     def _as_unreadable(
         source: SourceFiles, part: ListedPart, rows: Iterator[FileRecords]
     ) -> Iterator[FileRecords]:
-        """What a reader gives; whatever is about this file alone makes it unreadable.
+        """Yield what a reader gives; an error of this file alone makes it unreadable.
 
         Raises:
             UnreadableFileError: the reader failed, or the store refuses this file and gives others.

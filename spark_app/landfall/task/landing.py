@@ -80,7 +80,7 @@ def land(
 
 @dataclass(frozen=True, slots=True)
 class LandingDeps:
-    """What landings work with, from one task to the next.
+    """The resources of landings, from one task to the next.
 
     Attributes:
         partitioners: of the group's topics.
@@ -143,7 +143,7 @@ def _detector() -> OutageDetector:
 
 @dataclass(frozen=True, slots=True)
 class _TaskContext:
-    """What all slices of a task share.
+    """The state that all slices of a task share.
 
     Attributes:
         batch: what is landed.
@@ -318,7 +318,7 @@ class _SliceLanding:
 
     @cached_property
     def _reasons(self) -> PublicReasons:
-        """What results and errors may say about bad records of the slice's topic."""
+        """The public reasons for bad records of the slice's topic."""
         specs = TopicSpecs.of(self._group.spec)
         return PublicReasons.of(specs.for_topic(self._slice.topic_partition.topic))
 

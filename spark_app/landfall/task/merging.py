@@ -121,7 +121,7 @@ def mergeable(output: Output) -> bool:
 
 
 def merger_of(format_: Format) -> Merger | None:
-    """What merges objects of a format; None if it cannot."""
+    """Return the merger of a format's objects; None if they cannot be merged."""
     made: Merger | None = getattr(format_, "merger", lambda: None)()
     return made
 
@@ -143,7 +143,7 @@ class _Merging:
         self._format = output_format(merge.output)
 
     def results(self) -> Iterator[MergeResult]:
-        """Merge; yields what became of it, which may be nothing."""
+        """Merge; yields the results, of which there may be none."""
         try:
             alike = self._by_schema()
         except Exception as error:  # noqa: BLE001  # of a plug-in, too
@@ -296,7 +296,7 @@ class _Merging:
             at = end
 
     def _kept(self, sources: Sequence[Mergeable]) -> Mask | None:
-        """Which rows are kept, of all objects one after the other; None for all."""
+        """Return a mask of the rows to keep, over all objects in order; None for all."""
         dedupe = self._merge.dedupe
         if dedupe is None:
             return None

@@ -83,7 +83,7 @@ class PartitionedChunk:
         return max(map(count_columns, schemas.values()), default=0)
 
     def objects(self) -> Iterator[tuple[str, ChosenRows, RowSchema | None]]:
-        """What goes to objects of their own: output partition, rows, schema."""
+        """The contents of separate objects: output partition, rows, schema."""
         schemas = self.schemas or (None,) * len(self.chosen)
         for (partition, rows), schema in zip(self.chosen, schemas, strict=True):
             yield partition, rows, schema

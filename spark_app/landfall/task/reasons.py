@@ -1,4 +1,4 @@
-"""What everyone may read about a bad record, in words of the spec and of Landfall only. Pure.
+"""Public reasons for bad records, in words of the spec and of Landfall only. Pure.
 
 An error quotes the value that is wrong, and so do the errors of libraries and plug-ins. Only the
 dead letter has that text, because it has the payload, too, and the same readers. Status, logs,
@@ -64,7 +64,7 @@ class PublicReasons:
 
 
 def _of_place(place: str, known: Mapping[str, str]) -> Iterator[str]:
-    """What is expected at a place such as ``tags[3].x``, of which ``tags`` is known."""
+    """Yield the expected type at a place such as ``tags[3].x``, given that of ``tags``."""
     while place not in known:
         cut = max(place.rfind("."), place.rfind("["))
         if cut < 0:

@@ -1,4 +1,4 @@
-"""What today's spec makes of payloads that a backup holds, to be compared with what was landed.
+"""Encodes a backup's payloads by today's spec, to compare them with the landed rows.
 
 Rows are encoded by the format and read back, as landed ones are, and only their hashes are kept:
 sixteen bytes a row. Hashes are Python's, comparable only within a process.
@@ -62,7 +62,7 @@ class RowsOfFolder:
 def rows_today(
     partitioner: Partitioner, tp: TopicPartition, chunks: Iterable[Records]
 ) -> dict[str, RowsOfFolder]:
-    """What today's spec makes of records, by folder.
+    """Return the rows that today's spec makes of records, by folder.
 
     Args:
         partitioner: of today's spec.

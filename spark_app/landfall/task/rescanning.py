@@ -1,4 +1,4 @@
-"""What today's spec makes of rows that are landed: which belong elsewhere, or nowhere.
+"""Routes landed rows by today's spec, to find those that belong elsewhere, or nowhere.
 
 Only rows that are payloads can be decoded once more. Others are made of payloads, such as typed
 columns, and need the payloads themselves.

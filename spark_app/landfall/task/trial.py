@@ -1,4 +1,4 @@
-"""What would become of records: every stage of a ``Partitioner``, one after the other, shown.
+"""Shows the outcome of records at every stage of a ``Partitioner``, one after the other.
 
 Nothing is written. ``landfall try`` shows it. ``Partitioner.partition`` decides what happens to a
 record in production; a property test holds both together.
@@ -24,7 +24,7 @@ DECODE = "decode"
 
 
 class Fate(StrEnum):
-    """What becomes of a record."""
+    """The outcome of a record."""
 
     LANDS = "Lands"
     LEFT_OUT = "LeftOut"
@@ -50,12 +50,12 @@ class Seen:
 
 @dataclass
 class Trial:
-    """A record, and what becomes of it.
+    """A record and its outcome.
 
     Attributes:
         row: its position in the records that were tried.
         seen: the record after each stage that it came through.
-        fate: what becomes of it.
+        fate: its outcome.
         stage: the stage that left it out or rejected it; empty if it lands.
         detail: the output partition it lands in, or why it is a dead letter.
     """
@@ -68,7 +68,7 @@ class Trial:
 
 
 def trials(partitioner: Partitioner, spec: GroupSpec, records: Records) -> list[Trial]:
-    """What becomes of each of these records.
+    """Return the outcome of each of these records.
 
     Args:
         partitioner: of the records' topic.

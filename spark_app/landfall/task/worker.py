@@ -1,4 +1,4 @@
-"""What a Python worker of Spark keeps from one task to the next.
+"""The state that a Python worker of Spark keeps from one task to the next.
 
 Creating a consumer, a store client and a pipeline costs more than landing a small slice, so the
 worker process keeps them while the group's spec and its Kafka properties stay the same: a Secret
@@ -43,7 +43,7 @@ from landfall.task.partitioning import Partitioners
 
 @dataclass(frozen=True)
 class _TaskResources:
-    """What tasks of one group use, and the group and Kafka properties it was made for."""
+    """The resources of one group's tasks, and the group and Kafka properties it was made for."""
 
     group: ConsumerGroup
     properties: Mapping[str, str] = field(repr=False)  # they contain secrets
@@ -53,7 +53,7 @@ class _TaskResources:
 
     @cached_property
     def backup(self) -> LandedReader:
-        """What reads offsets that Kafka has lost.
+        """The reader of offsets that Kafka has lost.
 
         Raises:
             Stalled: OBJECT_LOST, the spec names no group that has them.
@@ -129,7 +129,7 @@ def read_back(landed: Landed) -> tuple[Miscounted, ...]:
 
 
 def merge(share: MergeShare) -> tuple[MergeResult, ...]:
-    """Merge objects of the group's store; returns what became of each merge.
+    """Merge objects of the group's store; returns the outcome of each merge.
 
     Raises:
         Retry: the store cannot be opened.

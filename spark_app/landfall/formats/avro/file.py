@@ -1,4 +1,4 @@
-"""What an Avro object container file consists of: a header, then blocks, each with a sync marker.
+"""Reads Avro object container files: a header, then blocks, each with a sync marker.
 
 Counts, sizes and sync markers must agree, and nothing is larger than the limits: a damaged file
 gives an error, never fewer records. Everything that reads Avro files reads them here: parts of
@@ -41,7 +41,7 @@ _LEAST_SIDE_BY_SIDE = 12
 
 @dataclass(frozen=True)
 class Header:
-    """What a file begins with.
+    """The header of a file.
 
     Attributes:
         metadata: a map of bytes by name.

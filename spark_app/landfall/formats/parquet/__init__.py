@@ -229,7 +229,7 @@ class Parquet(ColumnFiles):
             yield ColumnFile(columns_now, own, checked("Parquet", batches))
 
     def schema_of(self, read: ReadRange, size: int) -> str:
-        """What distinguishes an object's columns and schema from others, by its footer."""
+        """Return a text that identifies an object's columns and schema, from its footer."""
         tail = read(-min(size, _TAIL_BYTES), _TAIL_BYTES)
         length = int.from_bytes(tail[-8:-4], "little") + 8
         if len(tail) < length <= size:
@@ -378,7 +378,7 @@ def _writer_options(
 
 
 def _compression(parquet: Parquet, paths: Sequence[str], small: Collection[str]) -> tuple[Any, Any]:
-    """What Arrow takes for the codec and its level."""
+    """Return Arrow's arguments for the codec and its level."""
     codec, level = parquet.codec, parquet.level or LEVELS[parquet.codec]
     if not small:
         return codec.lower(), level
@@ -403,7 +403,7 @@ def _sorting_columns(parquet: Parquet, schema: pa.Schema) -> list[pq.SortingColu
 
 
 def _chosen(option: Any, default: Any) -> Any:
-    """What Arrow takes for an option of true, false or columns; the default if it is left out."""
+    """Return Arrow's argument for an option of true, false or columns, or the default."""
     if option is None:
         return default
     return list(option) if isinstance(option, tuple) else option
@@ -418,7 +418,7 @@ def _flag(chosen: Any, paths: Sequence[str]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Columns:
-    """What the writer's options need to know of a schema; there is one for each schema.
+    """The facts of a schema that the writer's options need; one for each schema.
 
     Attributes:
         schema: the schema.

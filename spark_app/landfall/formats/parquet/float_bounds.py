@@ -1,4 +1,4 @@
-"""What a Parquet file's footer says about its columns of floating point numbers. Pure.
+"""The entries of a Parquet file's footer about its floating point columns. Pure.
 
 Parquet's own minimum and maximum do not count NaN, and readers that take it for the largest number
 (Spark, DuckDB, polars) would miss it in ``x > 5``. So landed files have none, and their footer has,
@@ -20,7 +20,7 @@ KEY = b"landfall-floats"
 
 @dataclass(frozen=True, slots=True)
 class FloatBounds:
-    """What is known of the values of a column.
+    """The known bounds of the values of a column.
 
     Attributes:
         nulls: how many are null.
@@ -76,7 +76,7 @@ def _of_chunk(chunk: pa.Array) -> FloatBounds:
 
 
 def as_metadata(bounds: Mapping[str, FloatBounds]) -> dict[bytes, bytes]:
-    """What the footer has of columns; nothing if there are none."""
+    """Return the footer's entry for columns; empty if there are none."""
     if not bounds:
         return {}
     found = {n: [b.nulls, b.nans, repr(b.least), repr(b.greatest)] for n, b in bounds.items()}
@@ -84,7 +84,7 @@ def as_metadata(bounds: Mapping[str, FloatBounds]) -> dict[bytes, bytes]:
 
 
 def from_metadata(metadata: Mapping[bytes, bytes] | None) -> dict[str, FloatBounds]:
-    """What a footer has of columns; nothing if it is of an earlier version."""
+    """Return the columns in a footer; empty if it is of an earlier version."""
     found = json.loads((metadata or {}).get(KEY, b"{}"))
     return {
         name: FloatBounds(nulls, nans, float(least), float(greatest))

@@ -51,14 +51,14 @@ _HELD_BYTES = 1024
 
 
 class KeyMode(StrEnum):
-    """What the keys contain."""
+    """The contents of the keys."""
 
     LEGACY = "Legacy"
     MESSAGE_PACK = "MessagePack"
 
 
 class Compression(StrEnum):
-    """What is compressed together."""
+    """The unit of compression."""
 
     BLOCK = "Block"
     RECORD = "Record"

@@ -1,4 +1,4 @@
-"""What Hadoop's Writables hold, for whole columns: ranges of bytes become ranges inside these.
+"""The contents of Hadoop's Writables, for whole columns: byte ranges become inner ranges.
 
 Source: Hadoop 3.4, ``BytesWritable``, ``Text``, ``NullWritable``, ``WritableUtils.readVInt``.
 """

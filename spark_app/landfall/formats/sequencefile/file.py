@@ -1,4 +1,4 @@
-"""What a SequenceFile consists of, version 6: a header, then blocks, or records and sync marks.
+"""Reads SequenceFiles, version 6: a header, then blocks, or records and sync marks.
 
 Counts, lengths and sync marks must agree, and nothing is larger than the limits: a damaged file
 gives an error, never fewer records. Everything that reads SequenceFiles reads them here: parts of
@@ -32,7 +32,7 @@ _MAX_HEADER_BYTES = 2**20
 
 @dataclass(frozen=True)
 class Header:
-    """What the start of the file says about the rest.
+    """The header of a file, which describes the rest.
 
     Attributes:
         key: the class of the keys.

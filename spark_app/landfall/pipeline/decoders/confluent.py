@@ -1,4 +1,4 @@
-"""Which schema a payload has, as Confluent's clients say it.
+"""The schema id of a payload, as Confluent's clients write it.
 
 A payload begins with a byte 0 and the schema's id, four bytes, big-endian (Confluent documentation,
 "Wire format"). Newer clients can leave the payload alone instead and put the id into a record
@@ -37,7 +37,7 @@ _GUID_BYTES = 17
 
 @dataclass(frozen=True)
 class Framed:
-    """Which schemas payloads have, and where they begin.
+    """The schemas of payloads, and where their bodies begin.
 
     Attributes:
         codes: index into ``ids``, shape (rows,); ``NO_SCHEMA`` for tombstones and bad rows.

@@ -21,7 +21,7 @@ _LOOKS_LIKE_ONE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What follows the first byte of a value.
+    """The bytes after the first byte of a value.
 
     Attributes:
         width: the bytes of a length that follows; 0 if ``size`` is the length.

@@ -36,7 +36,7 @@ def read_options(options: Mapping[str, object], into: type[Options]) -> Options:
 
 
 def unknown_option(unknown: Sequence[str], known: Sequence[str]) -> str:
-    """What is wrong with options that nobody knows, and the nearest one that is known."""
+    """Return the error for unknown options, with the nearest known one."""
     names = ", ".join(unknown)
     expected = f"the options are {', '.join(sorted(known))}" if known else "there are none"
     plural = "s" if len(unknown) > 1 else ""

@@ -1,4 +1,4 @@
-"""What text decoders share: making fields, typed columns and JSON from columns of text.
+"""Helpers of the text decoders: making fields, typed columns and JSON from columns of text.
 
 A text column is an Arrow string array, shape (rows,), with null for tombstones and bad rows. Empty
 text counts as an absent field. One line break at the end of a payload does not count: producers

@@ -54,7 +54,7 @@ def last_headers(headers: pa.ListArray, name: str) -> dict[int, bytes | None]:
 
 @dataclass(frozen=True)
 class Parts:
-    """What is wanted, by the part of a record that has it.
+    """The wanted fields, by the part of a record that has them.
 
     Attributes:
         value: of payloads.
@@ -201,7 +201,7 @@ class WholeRecords:
 
 @dataclass(frozen=True)
 class _More:
-    """What is read of all rows beside payloads.
+    """The values that are read of all rows in addition to payloads.
 
     Attributes:
         fields: by path, one value per row.

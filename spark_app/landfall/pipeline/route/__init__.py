@@ -1,4 +1,4 @@
-"""Which output partition a record belongs to: a function of the record alone, never of the clock.
+"""The output partition of a record: a function of the record alone, never of the clock.
 
 A pattern is text with placeholders:
 

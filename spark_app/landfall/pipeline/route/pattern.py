@@ -50,7 +50,7 @@ _DIRECTIVES: Mapping[str, tuple[int, Callable[[datetime], str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class PatternInput:
-    """What an output partition is rendered from.
+    """The values that an output partition is rendered from.
 
     Attributes:
         topic: the topic of the record.

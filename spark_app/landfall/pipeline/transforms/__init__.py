@@ -44,7 +44,7 @@ def _no_secret(name: str) -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Context:
-    """What a built-in step is built from, beside its options.
+    """The inputs of a built-in step, in addition to its options.
 
     Attributes:
         schema: the typed columns as the steps before leave them; None in JSON form.

@@ -210,7 +210,7 @@ def _one_of(path: Path, values: tuple[Constant | None, ...]) -> OneOf:
 
 
 def kind_of(value: Constant) -> str:
-    """What a value is: ``text``, ``a number`` or ``a boolean``."""
+    """Return the kind of a value: ``text``, ``a number`` or ``a boolean``."""
     match value:
         case bool():
             return "a boolean"

@@ -135,7 +135,7 @@ class BatchFunction:
         return self._with_payloads(decoded, returned.column(VALUE))
 
     def _result(self, batch: pa.RecordBatch) -> "_Result":
-        """What the function returns for these columns; raises TypeError if that is no rows."""
+        """Return the function's result for these columns; raises TypeError if it is no rows."""
         numbers = pa.array(np.arange(len(batch)))
         found = self.function(
             pa.RecordBatch.from_arrays([*batch.columns, numbers], [*batch.schema.names, ROW])
@@ -177,7 +177,7 @@ class BatchFunction:
 
 @dataclass(frozen=True)
 class _Result:
-    """What a function returned: columns of its own, the rows they are of, and errors by row."""
+    """The result of a function: its columns, the rows they belong to, and errors by row."""
 
     columns: pa.RecordBatch
     rows: Int64s

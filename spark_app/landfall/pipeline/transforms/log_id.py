@@ -30,7 +30,7 @@ _HASH_DIGITS = 32
 
 
 class Origin(StrEnum):
-    """What an id is made of."""
+    """The source of an id."""
 
     OFFSET = "Offset"
     KEY = "Key"

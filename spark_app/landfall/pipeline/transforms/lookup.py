@@ -44,7 +44,7 @@ from landfall.pipeline.transforms.payloads import json_texts
 
 
 class Missing(StrEnum):
-    """What becomes of a row without a match."""
+    """The outcome for a row without a match."""
 
     NULL = "Null"
     DROP = "Drop"
@@ -72,7 +72,7 @@ class Lookup:
         table: the columns that are added, shape (table rows,) each.
         json: the same as JSON.
         rows: the row of the table by its key.
-        missing: what becomes of a row without a match.
+        missing: the outcome for a row without a match.
         files: the file of the table.
     """
 

@@ -28,7 +28,7 @@ _IPV4_BITS, _IPV6_BITS = 24, 48
 
 
 class Kind(StrEnum):
-    """What a masked value is."""
+    """The kind of a masked value."""
 
     TEXT = "Text"
     MAIL = "Mail"

@@ -1,4 +1,4 @@
-"""Which rows a condition holds for, a column at a time.
+"""Evaluates conditions on rows, a column at a time.
 
 A test on an absent or null value is false, so ``not`` of it is true: no row is ever left out only
 because a value is missing, unless the condition says so. A value of another kind than the one it is

@@ -1,4 +1,4 @@
-"""What a query of ``Sql`` may be: one SELECT over ``records`` that looks at each row by itself.
+"""The queries that ``Sql`` permits: one SELECT over ``records``, each row by itself.
 
 DuckDB parses the text and gives the tree; only what is listed here may be in it. So whatever a
 later version of DuckDB adds is refused until somebody has looked at it. Functions are allowed by
@@ -215,7 +215,7 @@ def _columns_in(tree: Tree, scope: "_Scope") -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Scope:
-    """What names mean in a query.
+    """The meaning of names in a query.
 
     Attributes:
         known: the columns, in lower case.

@@ -116,7 +116,7 @@ class Cursor:
 
     @property
     def good(self) -> Bools:
-        """Which rows have no error."""
+        """A mask of the rows that have no error."""
         good: Bools = self.errors < 0
         return good
 

@@ -1,4 +1,4 @@
-"""What a compiled schema is made of: nodes, which read one type for all records at once.
+"""The nodes of a compiled schema, which read one type for all records at once.
 
 A node also skips its type without making a column, and walks over one value of one record in plain
 Python, which is cheaper where few records have many values. All three agree on where a value ends.

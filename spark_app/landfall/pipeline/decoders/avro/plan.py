@@ -328,7 +328,7 @@ def _same_name(w: avro.Named, r: avro.Named) -> bool:
 
 
 def _source(places: Mapping[str, int], of: avro.Field) -> int | None:
-    """Which of the writer's fields the reader's field is: by its name, else by an alias."""
+    """Return the writer's field for the reader's: by its name, else by an alias."""
     return next((places[name] for name in (of.name, *of.aliases) if name in places), None)
 
 
@@ -341,7 +341,7 @@ def _of_union(wanted: Tree, name: str, is_struct: bool) -> Tree:  # noqa: FBT001
 
 
 def _inside(wanted: Tree) -> Tree:
-    """What is wanted of items: all, if anything is."""
+    """Return the wanted members of items: all, if anything is wanted."""
     return NOTHING if wanted == NOTHING else ALL
 
 

@@ -180,7 +180,7 @@ class AvroRows:
     def _part(
         self, rows: Int64s, key: tuple[str, SchemaId], data: Data, ranges: tuple[Int64s, Int64s]
     ) -> tuple[Part, bool]:
-        """What is wanted of the rows with an id, and whether there is a schema with this id."""
+        """Return the wanted parts of the rows with an id, and whether its schema exists."""
         try:
             found = self._compile(key)
         except UnknownSchemaError as error:
@@ -216,7 +216,7 @@ class AvroRows:
         return replace(part, rows=rows, errors={**part.errors, **errors}, by_schema=by_schema)
 
     def _of_records(self, branch: BranchRows, name: str | None) -> Part:
-        """What is wanted of rows whose values are of one type; nulls of a union have no name."""
+        """Return the wanted parts of rows of one type; nulls of a union have no name."""
         wanted, rows, node, column = self.wanted, branch.rows, branch.node, branch.column
         fields: dict[Path, FieldValues] = {}
         wrong: Mapping[int, str] = {}
@@ -268,7 +268,7 @@ def row_schema(schema: Schema) -> RowSchema:
 
 
 def wanted_tree(wanted: Wanted) -> Tree:
-    """What has to be read: everything for JSON and own columns, else the paths that are wanted."""
+    """Return the members to read: all for JSON and own columns, else the wanted paths."""
     if wanted.json or wanted.own_columns:
         return ALL
     typed = typed_columns(wanted.schema) if wanted.schema is not None else ()

@@ -350,7 +350,7 @@ def _field_type(declared: Mapping[str, object]) -> object:
 
 
 def kind_of(type_: Type) -> str:
-    """What distinguishes a branch of a union: the type, and for a named one its full name."""
+    """Return the key of a union's branch: the type, and for a named one its full name."""
     match type_:
         case Primitive():
             return type_.type

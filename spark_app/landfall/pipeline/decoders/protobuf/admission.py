@@ -1,4 +1,4 @@
-"""Which messages ptars may read: those that it reads as google.protobuf does.
+"""Admits messages to ptars: only those that it reads as google.protobuf does.
 
 google.protobuf decides what a payload holds; ptars is only faster. ``refusal`` is the exact rule,
 by the descriptors alone. Whatever it admits is compared with google.protobuf on random descriptors
@@ -79,7 +79,7 @@ def _fields_of_file(proto: Any) -> Iterator[Any]:
 
 
 def _of_file(file: Any) -> str | None:
-    """Why ptars cannot take the file; it panics about such files, whatever message is read."""
+    """Return why ptars cannot take the file; it panics on such files for every message."""
     proto = _proto(file)
     names = {message.name for message in proto.message_type}
     if proto.package == _GOOGLE and names & _SPECIAL and names - _SPECIAL:

@@ -93,7 +93,7 @@ class OwnColumns:
     def _fast(
         self, handler: Handler, given: pa.BinaryArray, odd: npt.NDArray[np.bool_]
     ) -> list[pa.Array]:
-        """What ptars reads; ``odd`` gets the rows that must be read otherwise."""
+        """Return the columns that ptars reads; ``odd`` gets the rows to read otherwise."""
         parts: list[list[pa.Array]] = [[] for _ in self.fields]
         for start, end, batch in _batches(handler, given, 0):
             part = odd[start:end]
@@ -144,7 +144,7 @@ class OwnColumns:
 def _batches(
     handler: Handler, given: pa.BinaryArray, start: int
 ) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
-    """What ptars reads, and None for a row that it does not; ranges follow each other."""
+    """Yield consecutive ranges as ptars reads them, with None for a row that it cannot read."""
     rows = len(given)
     try:
         yield start, start + rows, handler.read(given)

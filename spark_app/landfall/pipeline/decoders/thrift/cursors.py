@@ -80,7 +80,7 @@ class _Data:
 
 @dataclass
 class _Column:
-    """What is found of one field: which rows have it, and its numbers or where its bytes are."""
+    """The values of one field: the rows that have it, and its numbers or byte positions."""
 
     scalar: Scalar
     has: Bools

@@ -60,7 +60,7 @@ class Payload(Protocol):
 
 
 class _Bytes:
-    """What both protocols share: bytes that are read from a position."""
+    """Bytes that are read from a position, as both protocols do."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
