@@ -12,7 +12,7 @@ V = TypeVar("V")
 MAX_BYTES = 64 << 20
 """How many bytes of schemas a cache keeps: a thousand large ones, or two of the longest."""
 _ENTRY_BYTES = 1_000
-"""What an entry needs beside its schema."""
+"""Memory of an entry in addition to its schema."""
 
 
 class BoundedCache(Generic[K, V]):

@@ -2,8 +2,8 @@
 
 A directory of an output partition stands for a period if the pattern names the day in it, or a
 coarser or finer unit, so that no later time leads to the same directory: the hour in
-``dt={date}/hr={hour}``, and its day in the directory above. A pattern of which no directory does,
-such as ``hr={hour}``, has no periods. Other placeholders may stand beside the time.
+``dt={date}/hr={hour}``, and its day in the directory above. A pattern without such a directory,
+such as ``hr={hour}``, has no periods. Other placeholders may stand next to the time.
 
 A period is over at the last instant whose wall time is in it. So where clocks are set back, the
 hour that is there twice is over after its second pass. Pure, but for the time zone database.

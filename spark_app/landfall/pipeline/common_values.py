@@ -1,4 +1,4 @@
-"""The common value of each logical type, as a field and as JSON, whatever format it came in.
+"""The common value of each logical type, as a field and as JSON, independent of its format.
 
 With ``decode.values: Common`` every decoder makes fields and JSON by this table, so that a topic
 that moves from one format to another keeps its output partitions and its filters.
@@ -21,7 +21,7 @@ instant                 ``2026-11-21T04:00:00.000000Z``, rounded down   the same
 time without a zone     the same without ``Z``                          the same text
 ======================  ==============================================  ==========================
 
-Times have six digits after the second whatever their unit is, so that equal times are equal texts
+Times have six digits after the second for every unit, so that equal times are equal texts
 and texts are in the order of times. A time outside of the years 1 to 9999 has no value. Pure.
 """
 

@@ -63,7 +63,7 @@ class Records:
         columns: builds ``timestamps``, ``keys`` and ``headers``.
         leader_epoch: the leader epoch under which the last record was written; -1 if not known.
         unreadable: what is wrong with records that were read as they are, but are none of their
-            source's format, by row: bad records, whatever a decoder would make of them.
+            source's format, by row: bad records for every decoder.
     """
 
     topic_partition: TopicPartition
@@ -136,7 +136,7 @@ class SelectedRecords(Records):
         columns: Columns,
     ) -> None:
         """Copy nothing yet; there must be a row."""
-        # No values: below, they take the place of the field.
+        # No values: below, they replace the field.
         for name, value in (
             ("topic_partition", topic_partition),
             ("offsets", offsets),
@@ -171,7 +171,7 @@ class BadRows:
 
     Attributes:
         rows: positions of the rows, int64, increasing.
-        errors: ``errors[i]`` says what is wrong with row ``rows[i]``.
+        errors: ``errors[i]`` is the error of row ``rows[i]``.
     """
 
     rows: Int64s

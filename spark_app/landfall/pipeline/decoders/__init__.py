@@ -19,10 +19,10 @@ the records that cause it by themselves become dead letters, and are counted and
 unexpected. If no single record causes it, the slice is retried with backoff while other slices
 continue.
 
-One exception is none: a ``landfall.errors.Retry`` out of ``decode`` says that something the decoder
-needs is away, such as a schema registry (``SchemasAway``). The slice fails with it and is retried,
-and no record of it becomes a dead letter. What such a service says must never change: schemas by
-their id do not.
+One exception is none: a ``landfall.errors.Retry`` out of ``decode`` means that something the
+decoder needs is away, such as a schema registry (``SchemasAway``). The slice fails with it and is
+retried, and no record of it becomes a dead letter. The answers of such a service must never change:
+schemas by their id do not.
 
 Example: a decoder whose only field is the length of the payload::
 
@@ -110,8 +110,8 @@ class Wanted:
 class UsedSchema:
     """A schema from elsewhere, such as a registry, that payloads were decoded with.
 
-    A task stores it beside the ledger before its result names it, so that what landed can be read
-    when nobody else knows the schema any more.
+    A task stores it alongside the ledger before its result names it, so that what landed can be
+    read when the schema is known nowhere else any more.
 
     Attributes:
         body: the schema, as ``landfall.schemas.encode_schema`` writes it.
@@ -157,7 +157,7 @@ class Decoded:
     used: tuple[UsedSchema, ...] = ()
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> "Decoded":
-        """Return the rows where ``mask``, shape (rows,), is true; the others count as filtered."""
+        """Return the rows where ``mask``, shape (rows,), is true; the rest counts as filtered."""
         kept = np.flatnonzero(mask)
         return (
             self
@@ -168,7 +168,7 @@ class Decoded:
     def with_schema(self) -> "Decoded":
         """Return the rows that have a schema of their own, if rows are wanted by these.
 
-        The others become bad: whatever a decoder forgets must not be missing without a word.
+        The remaining rows become bad: a row that a decoder forgets must not vanish silently.
         """
         if self.by_schema is None:
             return self

@@ -10,7 +10,7 @@ from landfall.pipeline.records import Int64s
 def without_header(
     payloads: pa.BinaryArray, good: npt.NDArray[np.bool_], header_bytes: Int64s | int
 ) -> pa.BinaryArray:
-    """Return the good payloads without their first bytes; the others become null.
+    """Return the good payloads without their first bytes; bad payloads become null.
 
     Args:
         payloads: an Arrow binary array.

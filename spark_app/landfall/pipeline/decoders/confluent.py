@@ -7,7 +7,8 @@ same bytes as before a payload (``header_schema_id_serializer`` of confluent-kaf
 has both, the header counts, as in ``dual_schema_id_deserializer``; of a repeated header the last.
 
 AWS Glue puts a byte 3, a byte for the compression and a UUID before the payload (AWS Glue Schema
-Registry, serializer). Its registry has another API, so such rows are bad, and the reason says so.
+Registry, serializer). Its registry has another API, so such rows are bad, and the reason names
+Glue.
 """
 
 from collections.abc import Mapping, Sequence

@@ -14,14 +14,14 @@ option           default     meaning
 ===============  ==========  =======================================================================
 
 A payload is decoded if it is UTF-8 and one record with exactly one value per column. One line break
-at its end does not count. Nothing is guessed: a quote inside an unquoted value, text beside a
+at its end does not count. Nothing is guessed: a quote inside an unquoted value, text next to a
 quoted one, a quote that is not closed and a line break outside of quotes make the row bad (RFC
 4180, section 2, rules 5 to 7). Tombstones pass, with every column absent.
 
 Arrow splits rows without quotes, whole columns at a time, and ``quoted_rows`` those with them; what
 is malformed, and all with ``escape`` or ``trim``, is scanned row by row. Python has a csv module,
-but it takes quotes inside unquoted values and does not say which values were quoted. ``Delimited``
-is the decoder for separators of several characters.
+but it takes quotes inside unquoted values and does not report which values were quoted.
+``Delimited`` is the decoder for separators of several characters.
 """
 
 import re
@@ -63,7 +63,7 @@ class Dialect:
         separator: what is between values.
         special: matches text that Arrow must not split: with quotes, escapes or line breaks.
         value: matches one value and what ends it, in the groups ``quoted``, ``plain`` and ``end``.
-        unescaped: matches two characters of which the second one counts.
+        unescaped: matches two characters; the second one counts.
         null_text: the unquoted value that is null.
         blanks: what is trimmed; empty if nothing is.
         escape: the character that makes the next one an ordinary one; None if there is none.
@@ -172,7 +172,7 @@ class Csv:
         return cls(texts, dialect, quoted if is_plain else None)
 
     def decode(self, records: Records) -> Decoded:
-        """Return every row with the right number of values; the others are bad."""
+        """Return every row with the right number of values; all other rows are bad."""
         texts, utf8_errors = utf8(records.values)
         errors = dict(utf8_errors)
         texts = without_line_break(texts)

@@ -74,7 +74,7 @@ class Delimited:
         return cls(Texts(checked.columns, wanted), separator, quoted)
 
     def decode(self, records: Records) -> Decoded:
-        """Return every row with the right number of values; the others are bad."""
+        """Return every row with the right number of values; all other rows are bad."""
         texts, utf8_errors = utf8(records.values)
         errors = dict(utf8_errors)
         if not set(self.separator) & set("\r\n"):

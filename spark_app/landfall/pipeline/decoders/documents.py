@@ -1,7 +1,8 @@
 """Extracts wanted values from self-describing payloads, JSON or MessagePack, with msgspec.
 
-A ``Wire`` says how a payload of one format is read; the rest is the same for all. There are three
-ways to decode, which all give the same rows; each is tried when the faster one before it fails:
+A ``Wire`` defines how a payload of one format is read; the rest is the same for all. There are
+three ways to decode, which all give the same rows; each is tried when the faster one before it
+fails:
 
 1. with a Struct type of the wanted paths in which every field is an integer: one int64 array each;
 2. with the same Struct type and fields of any type;
@@ -62,7 +63,7 @@ class Wire:
         decoder: makes a msgspec decoder of a type.
         objects: decodes an object whose values stay encoded; the keys may be of any type.
         empty: an object without fields.
-        is_text: whether a payload is UTF-8 as a whole, also where nobody reads it.
+        is_text: whether a payload is UTF-8 as a whole, also where it is not read.
         type_of: the type that must be found for a declared type.
     """
 

@@ -1,9 +1,9 @@
 r"""JSON text with half of a surrogate pair, such as ``"\ud83d"``. Pure.
 
 JSON's grammar permits the escape, and browsers write it where text was cut inside of an emoji
-(``JSON.stringify``). It is no character, UTF-8 has no bytes for it, and DuckDB, Arrow and others
-refuse a whole file because of it. So it is read, and landed as JSON, as U+FFFD, the character that
-stands for one that cannot be represented; Java, and Spark with it, do the same.
+(``JSON.stringify``). It is no character, UTF-8 has no bytes for it, and DuckDB, Arrow and other
+readers refuse a whole file because of it. So it is read, and landed as JSON, as U+FFFD, the
+character that stands for one that cannot be represented; Java, and Spark with it, do the same.
 """
 
 import re

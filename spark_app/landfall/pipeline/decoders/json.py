@@ -5,8 +5,8 @@ nothing after it. This holds for the fields that are not wanted, too: msgspec sk
 their grammar, and Arrow checks UTF-8 for all rows at once. The one exception is a number too large
 for a double, which goes unnoticed in a field that is not wanted. Of a repeated key the last value
 counts. A wanted field is None if it is absent, null, or inside something that is not an object. A
-tombstone has every field absent. ``documents`` says how values are extracted, and ``native_json``
-how the extension does the same in one pass.
+tombstone has every field absent. ``documents`` explains how values are extracted, and
+``native_json`` how the extension does the same in one pass.
 
 Half of a surrogate pair is read as U+FFFD, see ``half_pairs``, and landed so as JSON.
 """

@@ -138,7 +138,7 @@ class MessagePack:
             for column, leaf in zip(typed, self.documents.columns, strict=True)
         ]
         batch, column_errors = record_batch(self.wanted.schema, columns)
-        # The error that says most comes last: an unreadable row is null in every column, too.
+        # The most specific error comes last: an unreadable row is null in every column, too.
         return Decoded(records, fields, batch).reject(
             {**json_errors, **column_errors, **text_errors, **errors}
         )

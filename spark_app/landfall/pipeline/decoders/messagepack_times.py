@@ -26,7 +26,7 @@ class _Form:
     Attributes:
         width: the bytes of a length that follows; 0 if ``size`` is the length.
         size: the bytes of the value, or how many values are inside.
-        inside: values inside for each of the length: 1 in an array, 2 in a map, 0 in others.
+        inside: values inside for each of the length: 1 in an array, 2 in a map, else 0.
         is_extension: whether a byte with the type of an extension comes before the value.
     """
 

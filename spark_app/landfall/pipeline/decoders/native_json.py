@@ -2,9 +2,9 @@
 
 The extension accepts a payload only if ``Documents`` is sure to, with the very same values. What it
 is not sure of, such as every bad payload, it leaves to ``Documents``. So values, errors and their
-texts are the same with and without it, whatever a payload holds. Left to Python are, beside what is
-bad: wanted text with escapes, wanted objects and arrays, keys with escapes or twice beside wanted
-ones, numbers beyond 64 bits or the exact range of a double, and nesting beyond 64 levels.
+texts are the same with and without it for every payload. Left to Python are, in addition to bad
+payloads: wanted text with escapes, wanted objects and arrays, keys with escapes or twice among
+wanted ones, numbers beyond 64 bits or the exact range of a double, and nesting beyond 64 levels.
 """
 
 from collections.abc import Mapping
@@ -92,7 +92,7 @@ class NativeDocuments:
 
 
 def _column(found: Any) -> FieldValues:
-    """A column of the extension's, which may be changed as that of ``Documents``."""
+    """A column of the extension's, which may be changed like a column of ``Documents``."""
     return found if isinstance(found, list) else np.frombuffer(found, np.int64).copy()
 
 

@@ -41,7 +41,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Regex:
-    """Extracts groups from text; ``texts`` has their names, whatever ``pattern`` calls them."""
+    """Extracts groups from text; ``texts`` has their names, maybe not those of ``pattern``."""
 
     texts: Texts
     pattern: str
@@ -73,7 +73,7 @@ class Regex:
         return cls(Texts(names, wanted), pattern)
 
     def decode(self, records: Records) -> Decoded:
-        """Return every row in which the pattern matches; the others are bad."""
+        """Return every row in which the pattern matches; all other rows are bad."""
         texts, errors = utf8(records.values)
         matches = self._matches(texts)
         unmatched = np.flatnonzero(pc.and_(texts.is_valid(), matches.is_null())).tolist()

@@ -23,10 +23,10 @@ SCHEMA_NAME = ("", "schema:name")
 
 @dataclass(frozen=True)
 class RowSchema:
-    """The schema of some rows. Two are equal if they say the same.
+    """The schema of some rows. Two are equal if their contents are.
 
     Attributes:
-        digest: SHA-256 of what the schema says, in hexadecimal.
+        digest: SHA-256 of the contents of the schema, in hexadecimal.
         name: its full name, such as ``shop.Order``; empty if it has none.
         text: the schema itself, complete and in its own language.
     """
@@ -68,9 +68,9 @@ def same_for_all(value: int | str, rows: int) -> FieldValues:
 
 
 def columns_digest(name: str, columns: pa.Schema) -> str:
-    """Return what distinguishes columns under a name from others, in hexadecimal.
+    """Return a digest of columns under a name, in hexadecimal.
 
-    For schemas whose text says more than their columns show, such as the numbers of fields.
+    For schemas whose text contains more than their columns show, such as the numbers of fields.
     """
     return hashlib.sha256(f"{name}\n{columns.to_string()}".encode()).hexdigest()
 

@@ -1,7 +1,7 @@
 """Builds msgspec Struct types that extract only the wanted paths of a JSON or MessagePack object.
 
 The paths ``("meta", "ts")`` and ``("id",)`` give ``Struct(f0: Struct(f0: T), f1: T)``, where each
-field is renamed to its name in the payload. Two paths of which one contains the other
+field is renamed to its name in the payload. Two paths where one contains the other
 (``("meta",)`` and ``("meta", "ts")``) cannot be in one type; the second goes to another layer,
 which decodes the payload once more.
 """
@@ -21,7 +21,7 @@ from landfall.pipeline.records import Int64s
 Tree: TypeAlias = dict[str, "Tree | Leaf"]
 
 _NAMEABLE = re.compile(r'[^"\\\x00-\x1f]*')
-"""Names that JSON writes without escapes; msgspec refuses others as the names of Struct fields."""
+"""Names that JSON writes without escapes; msgspec refuses all other names of Struct fields."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ def layers(leaves: Sequence[Leaf], decoder: Callable[[Any], Any]) -> tuple[Layer
 
 @dataclass
 class _Group:
-    """Leaves of which no path contains another, and their paths with all that contain them."""
+    """Leaves whose paths do not contain each other, and their paths with all that contain them."""
 
     leaves: list[Leaf] = field(default_factory=list)
     _paths: set[Path] = field(default_factory=set)

@@ -62,7 +62,8 @@ class Texts:
             return Decoded(records, fields).reject(errors)
         typed = [columns[".".join(column.path)] for column in typed_columns(self.wanted.schema)]
         batch, column_errors = record_batch(self.wanted.schema, typed)
-        # ``errors`` last: a row that did not decode is also null in every column, which says less.
+        # ``errors`` last: a row that did not decode is also null in every column, which is less
+        # specific.
         return Decoded(records, fields, batch).reject({**column_errors, **errors})
 
     def _json(self, payloads: pa.BinaryArray, texts: Sequence[pa.StringArray]) -> pa.BinaryArray:

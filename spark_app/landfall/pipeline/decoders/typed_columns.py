@@ -7,8 +7,8 @@ the error names the column.
 type       Arrow type          from JSON                     from text (Delimited, Regex)
 =========  ==================  ============================  ============================
 String     string              text                          the text
-Int32/64   int32, int64        an integer in range           decimal digits, as ``text_values`` says
-Float64    double              a number                      a decimal number, as it says
+Int32/64   int32, int64        an integer in range           decimal digits, as in ``text_values``
+Float64    double              a number                      a decimal number, as there
 Boolean    bool                true, false                   ``true``, ``false``
 Timestamp  timestamp[us, UTC]  a number in the column's      the same
                                unit, or text
@@ -51,7 +51,7 @@ from landfall.pipeline.records import Int64s
 _PATH, _TYPE = b"landfall.path", b"landfall.type"
 
 TIMESTAMP = pa.timestamp("us", "UTC")
-"""The type of every time that Landfall itself gives a type. ADR 0038 says why microseconds."""
+"""The type of every time that Landfall itself gives a type. ADR 0038 explains why microseconds."""
 _PER_SECOND: Mapping[str, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 ARROW: Mapping[ColumnType, pa.DataType] = {
     ColumnType.STRING: pa.string(),
@@ -120,7 +120,7 @@ def json_type(declared: ValueType, types: Mapping[ColumnType, Any] = JSON_TYPES)
 
     Args:
         declared: the type, and what is in it.
-        types: those of types without inner types.
+        types: msgspec's types for types without inner types.
     """
     if declared.unit is ColumnUnit.DAYS:
         return DAYS
@@ -181,7 +181,7 @@ class _SameSchema:
 
 @lru_cache(64)
 def _columns_and_schema(key: _SameSchema) -> tuple[tuple[TypedColumn, ...], pa.Schema]:
-    """Return the declared columns, and the schema of their batches, of which each chunk has one."""
+    """Return the declared columns, and the schema of their batches; each chunk has one."""
     # Without the metadata, which is for decoders and does not belong in the written file.
     fields = [pa.field(field.name, field.type) for field in key.schema]
     return typed_columns(key.schema), pa.schema(fields)
@@ -223,7 +223,7 @@ def _checked(
     if column.nullable or not array.null_count:
         return array, errors
     nulls = np.flatnonzero(array.is_null()).tolist()
-    # A value that could not be converted is null, too; the error that says why wins.
+    # A value that could not be converted is null, too; the error with the reason wins.
     return array, dict.fromkeys(nulls, f"column {column.name}: null") | errors
 
 
@@ -390,7 +390,7 @@ def _timestamps(
     if isinstance(values, pa.TimestampArray):
         return values, {}
     if isinstance(values, pa.StringArray):
-        # Empty text is null, whatever the unit.
+        # Empty text is null for every unit.
         values = _without_empty_text(values)
     else:
         values = [None if value == "" else value for value in values]

@@ -84,9 +84,9 @@ class Declared:
     """The typed columns that a group declares, by the part of a record they are read from.
 
     Attributes:
-        value: those of payloads; None if there are none. So with the others.
-        key: those of keys.
-        headers: those of headers; the path of each is the header's name.
+        value: columns of payloads; None if there are none, as for keys and headers.
+        key: columns of keys.
+        headers: columns of headers; the path of each is the header's name.
     """
 
     value: pa.Schema | None = None

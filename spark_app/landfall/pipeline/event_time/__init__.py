@@ -18,7 +18,7 @@ Auto is Secor's rule, applied to the number without its fraction: from 10^18 it 
 seconds. A fraction is rounded down to a microsecond; a double, as which a JSON number with a
 fraction is read, means the microsecond that it is the nearest double to.
 
-An event time is an instant in the years 1 to 9999. What becomes of an absent or null field is set
+An event time is an instant in the years 1 to 9999. The treatment of an absent or null field is set
 by ``missing``; any other value that is not a time makes the row bad.
 
 Pure: no I/O but the time zone database, no clock, no logging. ``numbers`` reads numeric columns and
@@ -83,7 +83,7 @@ class EventTime:
 
 
 def _kafka_times(timestamps: Int64s, rows: Int64s) -> Times:
-    """Return times of all rows, with errors only for those of ``rows`` that have no timestamp."""
+    """Return times of all rows, with errors only for the ``rows`` without a timestamp."""
     missing = dict.fromkeys(rows[timestamps[rows] < 0].tolist(), "record has no Kafka timestamp")
     late = rows[timestamps[rows] > MAX_MILLIS].tolist()
     errors = {row: with_value("timestamp out of range", timestamps[row]) for row in late}
@@ -91,7 +91,7 @@ def _kafka_times(timestamps: Int64s, rows: Int64s) -> Times:
 
 
 def _with_missing(times: Times, records: Records, timestamp: Timestamp) -> Times:
-    """Return the times with absent ones replaced as the setting ``missing`` says."""
+    """Return the times with absent ones replaced by the setting ``missing``."""
     absent, micros, errors = times.absent, times.micros.copy(), dict(times.errors)
     match timestamp.missing:
         case MissingTimestamp.EPOCH:

@@ -38,7 +38,7 @@ DAY = _days(
 )
 """Matches a day of the years 0001 to 9999 that exists, such as ``2026-11-21``."""
 DAY_IN_NANOSECONDS = _days("(?:1[7-9]|2[01])[0-9]{2}", f"(?:1[7-9]|2[01]){_LEAP}|2000")
-"""Matches a day of the years 1700 to 2199, of which int64 holds nanoseconds."""
+"""Matches a day of the years 1700 to 2199, whose nanoseconds int64 holds."""
 
 
 def parse_iso8601(text: str) -> datetime:

@@ -155,7 +155,7 @@ def _fraction(
 
     A double that is the nearest to a whole number of microseconds means that number: most of these
     have no double of their own, and 0.29 is a little less. From the year 2242, and before 1698,
-    doubles do not tell microseconds apart: seconds are rounded down to milliseconds there, and
+    doubles do not distinguish microseconds: seconds are rounded down to milliseconds there, and
     milliseconds to whole ones.
     """
     parts = np.where(np.abs(whole) < 2**33 * (10**6 // micros), micros, micros // 1000)

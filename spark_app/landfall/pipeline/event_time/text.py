@@ -86,7 +86,7 @@ def text_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s | None
 
 
 def _scattered(length: int, parts: Iterable[tuple[Int64s, Times]]) -> Times:
-    """Return the times of all rows, from those of some rows each."""
+    """Return the times of all rows, joined from parts."""
     micros, errors = np.zeros(length, np.int64), dict[int, str]()
     for rows, times in parts:
         micros[rows] = times.micros
@@ -143,7 +143,7 @@ def _iso_micros(texts: pa.StringArray, zone: Zone) -> Int64s | None:
         return np.empty(0, np.int64)
     if pc.any(pc.starts_with(texts, "0000")).as_py():
         return None  # Arrow has a year 0, ``datetime`` and the calendar of readers have none
-    # The first text alone says how to cast: one that fails may do so for each row, which is dear.
+    # The first text alone selects the cast: one that fails may do so for each row, which is dear.
     first = texts[0].as_py()
     if not _BEGINS_WITH_DATE.match(first):
         return None

@@ -1,6 +1,6 @@
 """Event times from dates without a year, such as those of syslog. Pure.
 
-The year is that of the Kafka timestamp, or the one before or after it: whichever brings the time
+The year is that of the Kafka timestamp, or the one before or after it: the one that brings the time
 nearest to the Kafka timestamp. So a line of 31 December that reaches Kafka on 1 January is dated a
 few minutes back, and not a year ahead. 29 February exists in leap years only; if none of the three
 is one, the text is no time.
@@ -52,7 +52,7 @@ class _Dates:
         self._known: dict[tuple[str, int], Sequence[int]] = {}
 
     def candidates(self, text: str, near: int) -> Sequence[int]:
-        """Microseconds in the year of a Kafka timestamp and those beside it; none for no time."""
+        """Microseconds in the year of a Kafka timestamp and the adjacent ones; none for no time."""
         day = near // _DAY_MILLIS
         if day not in self._years:
             self._years[day] = (_EPOCH + timedelta(days=day)).year

@@ -120,8 +120,8 @@ class Router:
                 self.pattern.fields, map(header_of, self.pattern.fields), strict=True
             )
         ]
-        # Later dictionaries win: of several errors of a row the time's is kept, then that of the
-        # first field in the pattern.
+        # Later dictionaries win: of several errors of a row the time's is kept, then the error of
+        # the first field in the pattern.
         errors = {
             row: error for axis in reversed(values) for row, error in axis.errors.items()
         } | dict(times.errors)

@@ -1,6 +1,6 @@
 """Route patterns: parsing ``spec.route.pattern`` and rendering output partitions. Pure.
 
-``landfall.pipeline.route`` says what a pattern may contain.
+``landfall.pipeline.route`` defines what a pattern may contain.
 """
 
 from collections.abc import Callable, Mapping

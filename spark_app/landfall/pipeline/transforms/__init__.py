@@ -17,7 +17,7 @@ are made of the columns at the end (``landfall.pipeline.transforms.payloads``).
 
 Every row given to a step is exactly one of: kept, left out on purpose (``Decoded.keep``, counted as
 filtered) or rejected with a reason (``Decoded.reject``, a dead letter). Rows keep their order. The
-result of a row depends on this row and the options alone, never on the rows beside it: that is why
+result of a row depends on this row and the options alone, never on adjacent rows: that is why
 it is the same on every reading, however a range is cut into chunks. A tombstone in JSON form stays
 a tombstone: no step gives it fields.
 

@@ -223,7 +223,7 @@ def _safely(array: pa.Array, to: pa.DataType, expected: str) -> Castings:
 def _fitting(array: pa.Array, to: pa.DataType) -> pa.BooleanArray:
     """Return which numbers another type of numbers holds exactly."""
     if pa.types.is_floating(to):
-        # Up to here every integer is a double; Arrow refuses those beyond it, whatever their value.
+        # Up to here every integer is a double; Arrow refuses all those beyond it.
         lowest, highest = -_EXACT_IN_DOUBLES, _EXACT_IN_DOUBLES
     else:
         lowest, highest = -(2 ** (to.bit_width - 1)), 2 ** (to.bit_width - 1) - 1
@@ -307,7 +307,7 @@ def _cast_same(
     try:
         array = pa.array(values, _PYTHON[type_]) if castable else None
     except (OverflowError, pa.ArrowInvalid, UnicodeEncodeError):
-        # One of them is beyond 64 bits, or has half a surrogate pair; the others are cast.
+        # One of them is beyond 64 bits, or has half a surrogate pair; the rest is cast.
         array = None
     if array is None and castable and len(values) > 1:
         first, second = (_cast_same(values[h], type_, to, name) for h in halves(len(values)))

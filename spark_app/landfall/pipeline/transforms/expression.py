@@ -96,7 +96,7 @@ _MAX_DEPTH = 100
 
 
 def parse(text: str) -> Condition:
-    """Return the condition that the text says.
+    """Return the condition in the text.
 
     Raises:
         ValueError: it is not in the language; the message has what is wrong and where.

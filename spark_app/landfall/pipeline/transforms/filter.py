@@ -5,8 +5,8 @@
 | ``where`` | rows for which this holds are kept |
 | ``drop`` | rows for which this holds are left out; give one of the two |
 
-The others are left out on purpose, which the task counts as filtered. A row with a value of another
-kind than the one it is compared with is rejected, whatever the rest of the condition says.
+All other rows are left out on purpose, which the task counts as filtered. A row with a value of
+another kind than the one it is compared with is rejected, regardless of the rest of the condition.
 ``landfall.pipeline.transforms.expression`` has the language, ``…masks`` what holds for which row.
 """
 

@@ -33,7 +33,7 @@ from landfall.pipeline.transforms.documents import find, python_values, read_doc
 ROW = "_row"
 """The column with the number of the row."""
 ERROR = "_error"
-"""The column with the reason why a row is rejected; null for others."""
+"""The column with the reason why a row is rejected; null for rows that are not."""
 VALUE = "value"
 """The column with the payload, in a group without typed columns."""
 _MAX_MESSAGE = 300
@@ -49,7 +49,7 @@ class BatchFunction:
         name: the function's name, for messages.
         function: the function, with its options.
         schema: of the typed columns that it returns; None in JSON form.
-        event_time: the path of the field whose value stays that of the payload, if there is one.
+        event_time: the path of the field whose value stays as in the payload, if there is one.
         writes: the names of columns that later stages read from it.
         fields: paths that it reads of the payload: none, for it gets columns or the whole payload.
         rewrites: that it changes rows, and does not only decide about them.

@@ -13,7 +13,7 @@ address, or has in another type, is null in a column and no field in JSON; so is
 is no address.
 
 The file is read into memory and by Python (``maxminddb``), so that what is looked up is what the
-checksum says; each distinct address of a batch is looked up once.
+checksum covers; each distinct address of a batch is looked up once.
 """
 
 import ipaddress
@@ -118,7 +118,7 @@ class GeoIp:
 
     @classmethod
     def of(cls, options: Mapping[str, object], context: Context) -> "GeoIp":
-        """Build the step; ValueError names a wrong option, or says what is wrong with the file."""
+        """Build the step; ValueError names a wrong option or an error of the file."""
         if maxminddb is None:
             raise ValueError("GeoIp needs maxminddb: install landfall with its extra geoip")
         read = read_options(options, Options)

@@ -60,7 +60,7 @@ class LogId:
     @classmethod
     def of(cls, options: Mapping[str, object], context: Context) -> "LogId":
         """Build the step; ValueError names a wrong option."""
-        del context  # a name is a path or a column, whatever there is
+        del context  # a name is a path or a column, as there is one
         read = read_options(options, Options)
         return cls(read.origin, (path_of(read.name),))
 

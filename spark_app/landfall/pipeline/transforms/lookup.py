@@ -6,8 +6,8 @@
 | ``sha256`` | | its checksum; a file with another one is refused |
 | ``key`` | | the field or column that holds the key |
 | ``match`` | as ``key`` | the column of the table that holds it |
-| ``columns`` | all others | the columns of the table that are added |
-| ``missing`` | ``Null`` | what becomes of a row without a match: ``Null``, ``Drop`` or ``Reject`` |
+| ``columns`` | the rest | the columns of the table that are added |
+| ``missing`` | ``Null`` | the result for a row without a match: ``Null``, ``Drop`` or ``Reject`` |
 
 A key occurs once in the table. All columns of a CSV file are text, types are not inferred; the step
 ``Cast`` changes them. A column of the record that has the name of one that is added is an error of
@@ -88,7 +88,7 @@ class Lookup:
 
     @classmethod
     def of(cls, options: Mapping[str, object], context: Context) -> "Lookup":
-        """Build the step; ValueError names a wrong option, or says what is wrong with the file."""
+        """Build the step; ValueError names a wrong option or an error of the file."""
         read = read_options(options, Options)
         path, match = path_of(read.key), read.match or read.key
         table = _table(read.file, read_pinned(read.file, read.sha256, context.read_file))

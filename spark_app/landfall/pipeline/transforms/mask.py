@@ -1,10 +1,10 @@
-"""Step ``Mask``: replaces values so that nobody can be found by them.
+"""Step ``Mask``: replaces values so that no person can be found by them.
 
 | option | default | meaning |
 |---|---|---|
 | ``fields`` | | names of fields, or of columns of type String |
 | ``kind`` | ``Text`` | ``Text``: all; ``Mail``: what is before the ``@``; ``Ip``: the last of it |
-| ``with`` | ``***`` | what takes the place of text |
+| ``with`` | ``***`` | the replacement for text |
 
 ``Ip`` keeps the network of an IPv4 address to 24 bits and that of an IPv6 address to 48:
 ``192.0.2.17`` becomes ``192.0.2.0``. A value that is no mail address or IP is replaced as a whole.
@@ -45,12 +45,12 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Mask:
-    """Replaces values so that nobody can be found by them.
+    """Replaces values so that no person can be found by them.
 
     Attributes:
         writes: the names of the values.
         kind: what they are.
-        replacement: what takes the place of text.
+        replacement: the replacement for text.
     """
 
     writes: tuple[Path, ...]
@@ -62,7 +62,7 @@ class Mask:
     @classmethod
     def of(cls, options: Mapping[str, object], context: Context) -> "Mask":
         """Build the step; ValueError names a wrong option."""
-        del context  # a name is a path or a column, whatever there is
+        del context  # a name is a path or a column, as there is one
         read = read_options(options, Options)
         return cls(paths_of("fields", read.fields), read.kind, read.replacement)
 

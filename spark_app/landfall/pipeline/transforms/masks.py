@@ -1,9 +1,9 @@
 """Evaluates conditions on rows, a column at a time.
 
 A test on an absent or null value is false, so ``not`` of it is true: no row is ever left out only
-because a value is missing, unless the condition says so. A value of another kind than the one it is
-compared with (text with a number) is neither: the row is wrong, and ``Filter`` rejects it. A typed
-column of another kind is an error of the group's spec.
+because a value is missing, unless the condition asks for it. A value of another kind than the one
+it is compared with (text with a number) is neither: the row is wrong, and ``Filter`` rejects it. A
+typed column of another kind is an error of the group's spec.
 
 Numbers are compared exactly, integers with fractions, too. Columns are compared by Arrow; values
 that no Arrow type holds exactly are compared by Python, one by one, with the same result.
@@ -75,7 +75,7 @@ class Tested:
     """For which rows a condition holds, and which rows it cannot be asked about.
 
     Attributes:
-        holds: shape (rows,); whatever it says about wrong rows is meaningless.
+        holds: shape (rows,); meaningless for wrong rows.
         wrong: what is wrong, by row.
     """
 
@@ -87,7 +87,7 @@ def evaluate(condition: Condition, values_of: Callable[[Path], Values], rows: in
     """Return for which rows the condition holds.
 
     Raises:
-        ValueError: a typed column cannot be compared with the value beside it.
+        ValueError: a typed column cannot be compared with the value next to it.
     """
     match condition:
         case Not():
@@ -202,7 +202,7 @@ def _number_mask(test: OneOf | Ordered, array: pa.Array) -> Mask:
         return np.array([_python_holds(test, value) for value in array.to_pylist()], np.bool_)
     doubles = array.cast(pa.float64())
     if isinstance(test, OneOf):
-        # One comparison for each value: is_in says that NaN is in a set that holds NaN.
+        # One comparison for each value: is_in finds NaN in a set that holds NaN.
         each = [_as_mask(pc.equal(doubles, float(value))) for value in values]
         holds: Mask = np.logical_or.reduce(each)
         return holds

@@ -48,7 +48,7 @@ def column_of(batch: pa.RecordBatch, path: Path) -> pa.Array:
 
 
 def with_columns(decoded: Decoded, columns: Mapping[str, pa.Array]) -> Decoded:
-    """Return the rows with these typed columns and no others."""
+    """Return the rows with exactly these typed columns."""
     batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
     return replace(decoded, columns=batch)
 

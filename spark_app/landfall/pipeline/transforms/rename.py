@@ -39,7 +39,7 @@ class Rename:
     @classmethod
     def of(cls, options: Mapping[str, object], context: Context) -> "Rename":
         """Build the step; ValueError names a wrong option."""
-        del context  # a name is a path or a column, whatever there is
+        del context  # a name is a path or a column, as there is one
         names: dict[Path, Path] = {}
         for old, new in options.items():
             if not isinstance(new, str) or not new:

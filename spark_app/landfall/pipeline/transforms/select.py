@@ -53,7 +53,7 @@ class Select:
     @classmethod
     def of(cls, options: Mapping[str, object], context: Context) -> "Select":
         """Build the step; ValueError names a wrong option."""
-        del context  # a name is a path or a column, whatever there is
+        del context  # a name is a path or a column, as there is one
         read = read_options(options, Options)
         if (read.fields is None) == (read.drop is None):
             raise ValueError("options: give one of fields and drop")

@@ -40,7 +40,7 @@ except ImportError:  # the extra "sql" of this package
 Connection: TypeAlias = Any
 SLICE_ROWS = 10_240
 """Rows that DuckDB is given at a time. It learns after 25 vectors of 2,048 rows which part of an
-AND is cheaper, and asks that first; within five the order is that of the plan.
+AND is cheaper, and asks that first; within five the order is as planned.
 """
 _SETTINGS = {
     "threads": 1,
@@ -56,7 +56,7 @@ _SETTINGS = {
 }
 _MAX_MESSAGE = 200
 _KNOWN_ERRORS = 20_480
-"""Errors that are remembered; those of one batch are half of them at most."""
+"""Errors that are remembered; one batch has half of them at most."""
 _FAILED: tuple[type[Exception], ...] = (UnicodeDecodeError,)
 """What DuckDB raises if an expression fails for a row; the first, if the error has half a character
 in its text.
@@ -245,7 +245,7 @@ def _evaluate(
         columns: the rows that it reads.
         rows: their numbers in ``errors``, increasing.
         parts: gets the results of rows for which it does not fail, in order.
-        errors: gets the errors of the others.
+        errors: gets the errors of the remaining rows.
     """
     registered = _register(columns)
     try:

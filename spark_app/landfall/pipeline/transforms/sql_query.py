@@ -1,8 +1,8 @@
 """The queries that ``Sql`` permits: one SELECT over ``records``, each row by itself.
 
-DuckDB parses the text and gives the tree; only what is listed here may be in it. So whatever a
-later version of DuckDB adds is refused until somebody has looked at it. Functions are allowed by
-name, and not by what DuckDB says about their stability: 2.0 calls ``current_localtime()`` and the
+DuckDB parses the text and gives the tree; only what is listed here may be in it. So everything that
+a later version of DuckDB adds is refused until it has been reviewed. Functions are allowed by
+name, and not by their stability as DuckDB reports it: 2.0 calls ``current_localtime()`` and the
 ``age`` of a time to now consistent. Names are columns and nothing else, because ``current_date``
 and its like are written as if they were.
 

@@ -7,8 +7,8 @@ whose high bit is clear. Other items are found one after the other, for all rows
 at once, until so few rows are left that it is cheaper to walk over them one by one. Every way gives
 the same positions.
 
-A block that is not as long as it says makes its row bad. Sizes are never used to jump: a wrong one
-would lead into the middle of a value.
+A block that is not as long as it declares makes its row bad. Sizes are never used to jump: a wrong
+one would lead into the middle of a value.
 """
 
 from array import array
@@ -71,7 +71,7 @@ def walk_blocks(node: Node, path: str, record: OneRecord, at: int) -> int:
 
 @dataclass
 class _Place:
-    """Where one row is: the items left in its block, and where that ends if it says so."""
+    """Where one row is: the items left in its block, and where that ends if that is declared."""
 
     at: int
     left: int = 0
@@ -150,7 +150,7 @@ class _Blocks:
     owners: list[Int64s]
     starts: list[Int64s]
     is_skipped: bool
-    """Whether nobody reads the items, so that they are checked here."""
+    """Whether the items are skipped, so that they are checked here."""
 
     @classmethod
     def of(cls, node: Node, path: str, cursor: Cursor, *, is_skipped: bool = False) -> "_Blocks":

@@ -1,7 +1,7 @@
 """A schema as one JSON text that needs no other: what is written into files, and its digest.
 
-A schema of a registry may use types of others that it refers to. Here each of these is put where it
-is used first, with its namespace; everything else stays as it is declared, with documentation,
+A schema of a registry may use types of schemas that it refers to. Here each of these is put where
+it is used first, with its namespace; everything else stays as it is declared, with documentation,
 defaults and properties that Landfall does not know.
 
 Source: Apache Avro 1.12 specification, "Names".

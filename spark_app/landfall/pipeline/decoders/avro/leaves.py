@@ -31,13 +31,13 @@ PROMOTED: Mapping[str, frozenset[str]] = {
 
 
 class IncompatibleError(ValueError):
-    """The reader's schema cannot read what the writer's has written; the message says where."""
+    """The reader's schema cannot read what the writer's has written; the message has the place."""
 
 
 def primitive_node(w: avro.Primitive, r: avro.Primitive, path: str, *, common: bool) -> Node:
     """Return the node for a pair of primitive types; raises ``IncompatibleError``.
 
-    ``common`` is that of ``plan.compile_schema``.
+    ``common`` as in ``plan.compile_schema``.
     """
     if w.type != r.type and r.type not in PROMOTED.get(w.type, ()):
         raise IncompatibleError(f"{path or 'schema'}: {w.type} cannot be read as {r.type}")

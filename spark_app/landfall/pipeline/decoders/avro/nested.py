@@ -29,7 +29,7 @@ _STRING = pa.string()
 
 @dataclass(frozen=True)
 class Step:
-    """A field that the writer wrote; ``name`` is the reader's, None if nobody wants it."""
+    """A field that the writer wrote; ``name`` is the reader's, None if it is not wanted."""
 
     node: Node
     name: str | None

@@ -17,7 +17,7 @@ from landfall.pipeline.records import Int64s
 
 MAX_LEVELS = 200
 """How deep types may be inside each other, and values of recursive types: records, unions, arrays
-and maps all count. Each takes up to three of Python's stack frames, of which there are 1,000."""
+and maps all count. Each takes up to three of Python's 1,000 stack frames."""
 MAX_EMPTY_ITEMS = 256
 """Items of an array or a map whose type takes no bytes, such as null: their count is all there is
 of them, so that a few bytes could ask for any amount of memory."""
@@ -41,7 +41,7 @@ class Node(Protocol):
         ...
 
     def read(self, cursor: Cursor) -> pa.Array:
-        """Return a value for each row; those of bad rows mean nothing."""
+        """Return a value for each row; values of bad rows mean nothing."""
         ...
 
     def skip(self, cursor: Cursor) -> None:

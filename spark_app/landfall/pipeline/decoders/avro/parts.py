@@ -33,7 +33,7 @@ class Part:
 
 
 def empty_part(rows: Int64s, wanted: Wanted, error: str | None = None) -> Part:
-    """Rows of which everything is absent: tombstones, or with an error rows without a schema."""
+    """Rows with everything absent: tombstones, or with an error rows without a schema."""
     none: FieldValues = pa.nulls(len(rows), pa.string())
     columns = None
     if wanted.schema is not None:

@@ -60,7 +60,7 @@ def compile_schema(
     Args:
         writer: the schema of the payloads.
         reader: the schema of the columns; None if it is the same.
-        wanted: the members that columns are made of; others are skipped.
+        wanted: the members that columns are made of; other members are skipped.
         common: whether JSON has the values of ``common_values``; a time that has none of these
             then makes a row bad.
 
@@ -199,7 +199,7 @@ class _Compiler:
         )
 
     def _skipped(self, type_: Type, path: str) -> Node:
-        """A node that skips a type, whatever the reader makes of it."""
+        """A node that skips a type, for every type of the reader."""
         compiler = (
             self
             if self.reader is self.writer

@@ -44,11 +44,11 @@ from landfall.pipeline.records import FieldValues, Int64s, Records
 
 Bools = npt.NDArray[np.bool_]
 NO_ID = -1
-"""Stands for the id of the only schema of payloads without framing, and for that of tombstones."""
+"""Stands for the id of the only schema of payloads without framing, and of tombstones."""
 
 
 class UnknownSchemaError(Exception):
-    """No schema has this id, or it cannot be used; the message says so and names the id."""
+    """No schema has this id, or it cannot be used; the message names the problem and the id."""
 
 
 class Schemas(Protocol):
@@ -76,7 +76,7 @@ class _Compiled:
 
     Attributes:
         node: reads it.
-        schema: that of the rows, which is the reader's.
+        schema: the schema of the rows, which is the reader's.
         names: the full names of its branches, if it is a union, else its own.
     """
 

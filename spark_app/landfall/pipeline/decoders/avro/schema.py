@@ -1,7 +1,8 @@
 """Avro schemas as values: parsed from JSON, with names resolved and logical types checked.
 
 Source: Apache Avro 1.12 specification, "Schema Declaration", "Names", "Aliases", "Logical Types".
-A logical type that is unknown or does not fit its base type is ignored, as the specification says.
+A logical type that is unknown or does not fit its base type is ignored, as the specification
+demands.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,7 @@ _ENOUGH = 40
 
 @dataclass(frozen=True, slots=True)
 class Logical:
-    """A logical type; ``precision`` and ``scale`` are those of a decimal."""
+    """A logical type; ``precision`` and ``scale`` belong to a decimal."""
 
     name: str
     precision: int = 0
@@ -90,7 +91,7 @@ class Union:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a record; ``default`` is as in JSON, and ``has_default`` says if there is one."""
+    """A field of a record; ``default`` is as in JSON, ``has_default`` whether there is one."""
 
     name: str
     aliases: tuple[str, ...]
@@ -140,7 +141,7 @@ def parse_schema(text: str | bytes, references: Sequence[str | bytes] = ()) -> S
         references: schemas with named types that ``text`` uses, each after those that it uses.
 
     Raises:
-        ValueError: the text is no schema; the message says where it is wrong.
+        ValueError: the text is no schema; the message names the wrong place.
     """
     parser = _Parser({})
     try:
@@ -344,7 +345,7 @@ class _Parser:
 
 
 def _field_type(declared: Mapping[str, object]) -> object:
-    # Some producers put the logical type beside the field's type instead of into it. The
+    # Some producers put the logical type next to the field's type instead of into it. The
     # specification gives it no meaning there, so it has none.
     return declared.get("type")
 

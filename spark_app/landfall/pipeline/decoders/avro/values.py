@@ -72,7 +72,7 @@ def field_values(
 ) -> tuple[FieldValues, Errors]:
     """Return the values at a path as a field, and errors by row; ``branches`` has ``member``.
 
-    With ``common`` they are those of ``common_values``.
+    With ``common`` they follow ``common_values``.
     """
     found = follow(node, column, within(path, node, member))
     if found is None:

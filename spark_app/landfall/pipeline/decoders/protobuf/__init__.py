@@ -12,9 +12,10 @@ option           default    meaning
 ===============  =========  =======================================================================
 
 Fields are paths of names. A payload is decoded if google.protobuf parses it; what a field holds is
-what that library says, too: a field without presence that is absent is its default (proto3: zero,
-empty text), one with presence (``optional``, messages, members of a ``oneof``) is null. Fields that
-the type does not have are skipped. Nesting is limited to 100 levels, as in google.protobuf.
+what that library reports, too: a field without presence that is absent is its default (proto3:
+zero, empty text), one with presence (``optional``, messages, members of a ``oneof``) is null.
+Fields that the type does not have are skipped. Nesting is limited to 100 levels, as in
+google.protobuf.
 
 As a field or a String column an enum is its name, and the number if it has none; as an integer
 column it is its number. ``google.protobuf.Timestamp`` is a Timestamp column, or ISO-8601 text as a

@@ -1,9 +1,9 @@
 """Admits messages to ptars: only those that it reads as google.protobuf does.
 
 google.protobuf decides what a payload holds; ptars is only faster. ``refusal`` is the exact rule,
-by the descriptors alone. Whatever it admits is compared with google.protobuf on random descriptors
-and payloads (``tests/fuzz/protobuf.py``); a difference that is found there becomes another line of
-the rule, or a check of what ptars has read (``batches``, ``whole``):
+by the descriptors alone. Each message type it admits is compared with google.protobuf on random
+descriptors and payloads (``tests/fuzz/protobuf.py``); a difference that is found there becomes
+another line of the rule, or a check of what ptars has read (``batches``, ``whole``):
 
 - an unknown number of a closed enum, several members of a oneof, and a Timestamp out of range are
   seen in what ptars reads, and their rows are read again by google.protobuf,

@@ -24,7 +24,7 @@ _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-"""Messages whose JSON is that of the value inside."""
+"""Messages whose JSON is the JSON of the value inside."""
 _INT64S, _FLOAT, _ENUM = frozenset({2, 4}), 6, 8
 """FieldDescriptor.CPPTYPE_INT64 and UINT64, _FLOAT, _ENUM."""
 _SECONDS = len("2026-11-21T04:00:00")
@@ -64,7 +64,7 @@ def _of_field(field: Any, value: Any, *, common: bool) -> Any:
 
 
 def _one(field: Any, value: Any, *, common: bool) -> Any:
-    """Return one value of a field, of which there may be more."""
+    """Return one value of a field, which may have more."""
     if field.message_type is not None:
         return ordered(field.message_type, value, common=common)
     return _common(field, value) if common else value

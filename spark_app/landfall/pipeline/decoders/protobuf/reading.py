@@ -1,7 +1,7 @@
 """Parses messages with google.protobuf, which decides what a payload holds.
 
-Python's google.protobuf alone does not do in five cases what a payload or its schema says. Types
-are therefore changed before it reads them, and messages are checked afterwards:
+Python's google.protobuf alone deviates in five cases from what a payload or its schema contains.
+Types are therefore changed before it reads them, and messages are checked afterwards:
 
 =================================  ===============================================================
 case                               what is done here
@@ -226,7 +226,7 @@ class Types:
 
 
 def described(error: Exception) -> str:
-    """Return what google.protobuf says is wrong, without the type that it names first."""
+    """Return the error of google.protobuf without the type that it names first."""
     return str(error).rpartition(": ")[2]
 
 

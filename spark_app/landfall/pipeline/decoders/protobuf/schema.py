@@ -2,7 +2,7 @@
 
 A set of descriptors is what ``protoc --include_imports --descriptor_set_out=FILE`` writes, a
 ``google.protobuf.FileDescriptorSet`` (google/protobuf/descriptor.proto). ``message_class`` is the
-seam for schemas from a registry: whatever gives a descriptor set and a message name can use it.
+seam for schemas from a registry: any source of a descriptor set and a message name can use it.
 """
 
 import base64

@@ -1,9 +1,10 @@
-"""Tells at once whether many payloads are messages of a type, as google.protobuf says.
+"""Tells at once whether many payloads are messages of a type, as google.protobuf decides.
 
 The payloads are concatenated as a repeated field of one message, which google.protobuf then
 parses as a whole, a third of the time that parsing them one by one takes. Each keeps its length, so
 none can reach into the next, and the whole is a message only if each of them is. The reverse does
-not hold: the whole is nested one level deeper than they are. So a "no" says nothing about any one.
+not hold: the whole is nested one level deeper than they are. So a "no" proves nothing about any
+one.
 """
 
 from collections.abc import Callable

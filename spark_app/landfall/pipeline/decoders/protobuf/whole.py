@@ -101,7 +101,7 @@ Type: TypeAlias = Scalar | Times | Json | Struct
 
 @dataclass(frozen=True)
 class Member:
-    """A field: its descriptor, the type of its values, and that of its keys if it is a map."""
+    """A field: its descriptor, the type of its values, and of its keys if it is a map."""
 
     field: Any
     type: Type

@@ -5,7 +5,7 @@ option        default    meaning
 ============  =========  ==========================================================================
 ``struct``    required   the name of the struct, union or exception
 ``idl``       none       the Thrift IDL as text, without includes
-``file``      none       instead of ``idl``: the path of the IDL, which may include others
+``file``      none       instead of ``idl``: the path of the IDL, which may include more
 ``sha256``    none       the checksum that the file must have (``schema.load``)
 ``protocol``  Binary     ``Binary`` or ``Compact``
 ============  =========  ==========================================================================
@@ -21,7 +21,8 @@ text, as in the JSON mapping of Protobuf. As a field or a String column an enum 
 integer column its number. With ``decode.values: Common`` JSON has the name or the digits, too.
 
 ``cursors`` reads plain payloads of the binary protocol, whole columns at a time; ``protocols`` all
-others, one by one, which is also what JSON, columns of type Json and the compact protocol cost.
+other payloads, one by one, which is also what JSON, columns of type Json and the compact protocol
+cost.
 """
 
 from collections.abc import Mapping, Sequence

@@ -43,7 +43,7 @@ _ARROW: Mapping[Wire, pa.DataType] = {
 
 
 def arrow_type(scalar: Scalar) -> pa.DataType:
-    """Return the type of the column that a scalar makes; an enum's is that of its numbers."""
+    """Return the type of the column that a scalar makes; an enum has the type of its numbers."""
     if scalar.wire is Wire.STRING:
         return pa.binary() if scalar.is_binary else pa.string()
     return pa.string() if scalar.wire is Wire.UUID else _ARROW[scalar.wire]
@@ -150,7 +150,7 @@ class Scan:
                 self._mark(seen.get(id_) if type_ else None, rows, part)
                 place = (*ids, id_)
                 at[part] = self._value((wire, type_, place), rows[part], at[part] + 3)
-            # A row that is odd, by whatever was just read, is read no further.
+            # A row that what was just read makes odd is read no further.
             active = active[~self.odd[rows[active]]]
         for id_, has in seen.items():
             if schema and schema.fields[id_].required:

@@ -14,7 +14,7 @@ a struct inside itself         string: JSON
 
 Absent fields are null. Of a key that a map has twice the last value counts, at the first one's
 place. Structs of scalars and of such structs are read by ``cursors``, whole columns at a time, all
-others one by one.
+other structs one by one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

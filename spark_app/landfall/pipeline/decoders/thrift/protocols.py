@@ -2,13 +2,13 @@
 
 A payload is read if it is exactly one struct: all lengths and counts lie within it, no type id is
 unknown, and nothing follows the struct. As in Apache Thrift, fields that the IDL does not have are
-skipped, and so are those of another type than the IDL says. A repeated field replaces the one
+skipped, and so are fields of another type than the IDL declares. A repeated field replaces the one
 before. A required field that is missing is an error, as in Apache's generated ``validate``. Nesting
 is limited to 64 levels (Apache's ``TConfiguration.DEFAULT_RECURSION_DEPTH``), in skipped parts too.
 
 Sources: "Thrift Binary protocol encoding" and "Thrift Compact protocol encoding", doc/specs in the
 Apache Thrift repository. Own code, because thriftpy2 and Apache's accelerated reader recurse as
-deep as a payload says, and allocate what it says, before they look at its length.
+deep as a payload demands, and allocate what it demands, before they look at its length.
 """
 
 import struct

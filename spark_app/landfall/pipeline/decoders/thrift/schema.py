@@ -1,7 +1,7 @@
 """The structs of a Thrift IDL, as the readers of payloads need them.
 
 thriftpy2 parses the IDL; nothing else of it is used, because its readers neither bound the depth of
-a payload nor say which bytes they left. Types are those of the Thrift IDL
+a payload nor report which bytes they left. Types are those of the Thrift IDL
 (https://thrift.apache.org/docs/idl); numbers are the binary protocol's type ids.
 """
 
@@ -123,7 +123,7 @@ def resolve(struct: Struct, path: Path) -> tuple[tuple[int, ...], Type]:
 def load(
     idl: str | None, file: str | None, struct: str, read_file: Callable[[str], bytes]
 ) -> tuple[Struct, str]:
-    """Return a struct of an IDL that is given as text or as a file, which may include others.
+    """Return a struct of an IDL that is given as text or as a file, which may include more.
 
     With it the checksum of the file: its SHA-256; where it includes others, the SHA-256 of the
     checksums of all, in the order in which they are first included.
