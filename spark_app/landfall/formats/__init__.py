@@ -120,8 +120,8 @@ class Format(Protocol):
         """Read an object back, row by row, in order.
 
         Raises:
-            ValueError: the bytes are not in this format or end early; the message says where. A
-                damaged object must never give fewer rows silently.
+            ValueError: the bytes are not in this format or end early; the message names the place.
+                A damaged object must never give fewer rows silently.
         """
         ...
 

@@ -21,7 +21,7 @@ looks for matches. On one machine an object of a hundred runs was two bytes long
 rows; on another 400,000 blocks were equal each time. Nothing relies on equal compressed bytes.
 
 Reading is strict: data that ends early or does not match its checksum is an error, never a shorter
-result. Files with any number of gzip members or zstd frames can be read, whatever wrote them. What
+result. Files with any number of gzip members or zstd frames can be read, from any writer. What
 a few bytes grow to is bounded: objects are decompressed some at a time (``decompress``), blocks of
 Avro and SequenceFile up to a limit (``AVRO``, ``HADOOP``). ``streams`` decompresses whole files.
 """
@@ -47,7 +47,7 @@ Bytes = bytes | memoryview
 LEVELS: Mapping[Codec, range] = MappingProxyType(
     {Codec.GZIP: range(1, 4), Codec.DEFLATE: range(1, 4), Codec.ZSTD: range(1, 20)}
 )
-"""The levels that each codec has: those of ISA-L and of zstd."""
+"""The levels that each codec has, of ISA-L and of zstd."""
 _ISAL_LEVEL = 2
 _ZSTD_LEVEL = 3
 _RAW, _ZLIB, _GZIP = -15, 15, 31
@@ -111,7 +111,7 @@ class Decompressor(Protocol):
 
 
 class LimitedDecompressor(Protocol):
-    """Reads one stream, of which no more is made than is asked for."""
+    """Reads one stream, and makes no more of it than is asked for."""
 
     @property
     def eof(self) -> bool:
@@ -278,8 +278,8 @@ def decompress(codec: Codec, stream: BinaryIO) -> Iterator[bytes]:
     """Return the contents of an object in chunks; an object of 0 bytes has none.
 
     Raises:
-        ValueError: the compressed data is damaged or ends early; the message says
-            before which byte.
+        ValueError: the compressed data is damaged or ends early; the message names
+            the byte before which it is.
     """
     chunks = iter(lambda: stream.read(_READ_BYTES), b"")
     return chunks if STREAMS[codec].decompressor is None else _decompress_chunks(codec, chunks)
@@ -288,8 +288,8 @@ def decompress(codec: Codec, stream: BinaryIO) -> Iterator[bytes]:
 def copied_gzip(compressor: GzipCompressor, stream: BinaryIO) -> Iterator[tuple[bytes, bytes]]:
     """Copy an object of ``GzipCompressor`` into another one; nothing is compressed again.
 
-    Since blocks end at a byte and refer to none before, those of several objects make one member:
-    without the header of each, its empty final block and its trailer.
+    Since blocks end at a byte and refer to none before, the blocks of several objects make one
+    member: without the header of each, its empty final block and its trailer.
 
     Yields:
         The next bytes of the other object, and the next contents of the one that is copied.
@@ -378,7 +378,7 @@ def _unzstd(data: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     try:
-        # Arrow allocates what it is asked for: never the limit, of which little may be needed.
+        # Arrow allocates what it is asked for: never the limit, as little of it may be needed.
         while part := bytes(stream.read(_UNZSTD_BYTES)):
             parts.append(part)
             size += len(part)

@@ -32,7 +32,7 @@ class ColumnFiles:
         sort_by: the columns that sort the rows of each block.
         is_typed: whether columns are typed, so that neither keys nor headers are needed.
         wrong: which times readers of the format cannot hold.
-        error: what is said of these.
+        error: the error for such a time.
         kind: the name of the format, for messages.
         leaf: makes a column without inner types storable.
     """
@@ -130,7 +130,7 @@ class Buffer:
         """Does nothing: nothing is buffered elsewhere. Arrow calls it."""
 
     def close(self) -> None:
-        """Say that nothing follows. Arrow calls it."""
+        """Signal that nothing follows. Arrow calls it."""
         self.closed = True
 
     def take(self) -> bytes:

@@ -1,7 +1,7 @@
 """Columns as files hold them: those of a schema, made storable, and those of the Kafka record.
 
 Some Arrow types have no place in Parquet or ORC, or none that other readers know. They are stored
-otherwise, whatever they are inside of:
+otherwise, at any level of nesting:
 
 =============================  =====================================================
 Arrow type                     stored as
@@ -16,7 +16,7 @@ seconds                        Delta have
 Nanoseconds that a payload's schema has stay nanoseconds. A time of day is text in ORC.
 
 Both formats add the coordinates of the record (``_topic`` to ``_timestamp``) unless ``envelope`` is
-false. A column of the payload that has the name of one of these, in whatever case, gets an
+false. A column of the payload that has the name of one of these, in any case, gets an
 underscore after its name.
 """
 

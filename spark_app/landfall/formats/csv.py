@@ -45,7 +45,7 @@ class Csv:
     """Reads records of comma-separated values.
 
     Attributes:
-        columns: the names of the columns; those of the header if there are none here.
+        columns: the names of the columns; empty to take them from the header.
         has_header: whether the first record has names; it is skipped if ``columns`` are given.
         multiline: whether values in quotes may hold line ends.
         dialect: options of the decoder ``Csv`` but ``columns`` and ``header``.

@@ -1,6 +1,6 @@
 """Sorts rows that do not fit into memory: sorted runs on the local disk, merged at the end.
 
-Rows are columns of Arrow, whatever format they are of, each with a key of bytes (``sort_keys``).
+Rows are columns of Arrow, of any format, each with a key of bytes (``sort_keys``).
 Rows with the same key stay in their order. Of each run, one batch of about ``BATCH_BYTES`` is in
 memory at a time, and of runs there are ``FAN_IN`` of each size at most: so many are merged into one
 before there are more.
@@ -152,7 +152,7 @@ class _Head:
     batch: pa.RecordBatch = field(init=False)
 
     def advance(self) -> bool:
-        """Go on to the next rows; whether there are any."""
+        """Advance to the next rows; return whether there are any."""
         found = next(self.batches, None)
         if found is not None:
             self.batch = found

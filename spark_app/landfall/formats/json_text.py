@@ -8,7 +8,7 @@ floats                          the shortest number that reads back the same dou
                                 ``"Infinity"``, ``"-Infinity"``
 decimals                        text with all digits
 timestamps                      ISO 8601 text with all digits of the unit, and ``Z`` if the file
-                                says that they are in UTC
+                                declares them as UTC
 dates, times                    ISO 8601 text
 durations                       number of their unit
 binary                          base64 text

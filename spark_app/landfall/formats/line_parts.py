@@ -1,6 +1,6 @@
 r"""Readers ``Lines`` and ``JsonLines``: a record is a line of text.
 
-A line ends at ``\n``, of which a ``\r`` before it is part; a ``\r`` elsewhere is an ordinary byte.
+A line ends at ``\n``, together with a ``\r`` before it; a ``\r`` elsewhere is an ordinary byte.
 The last line needs no end. What a line holds is not looked at, so that any encoding will do in
 which these two bytes are only line ends, UTF-8 above all, and not UTF-16.
 

@@ -237,7 +237,7 @@ class Lines:
                     " of a format that cannot write any"
                 )
             values = values.fill_null(self.tombstone)
-        # Only white space of JSON is below 0x0e: one look tells that there is no line break.
+        # Only white space of JSON is below 0x0e: one look shows that there is no line break.
         for line_break in _LINE_BREAKS if self.unbroken and _least(values) < 0x0E else ():
             if contains(values, line_break[0]):
                 values = pc.replace_substring(values, pattern=line_break, replacement=b" ")

@@ -189,7 +189,7 @@ def checked(kind: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 def there(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
-    """The columns that a file has of these; at least one, which says how many rows there are."""
+    """The columns that a file has of these; at least one, which gives the number of rows."""
     if columns is None:
         return None
     return [name for name in schema.names if name in columns] or schema.names[:1]

@@ -5,7 +5,7 @@ do not allow it. The objects of a format without the method stay as they are.
 
 A merger is given the objects in order, one after the other, and writes their rows, in this order,
 to one new object. Where it can, it copies compressed bytes as they are. It reads every row
-nevertheless: who calls it compares their number with the ledger's.
+nevertheless: the caller compares their number with the ledger's.
 
 =============================  ======================================================
 format                         without duplicates left out
@@ -15,8 +15,8 @@ SequenceFile, Avro             blocks are copied, with another sync marker
 Parquet, Orc                   rows are encoded again, in row groups of full size
 =============================  ======================================================
 
-Objects with schemas of their own are merged with those of the same schema only: ``schema_of`` tells
-which they have.
+Objects with schemas of their own are merged with those of the same schema only: ``schema_of``
+returns the one they have.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,7 @@ Keys = Sequence[bytes | None]
 
 
 class NotMergeableError(ValueError):
-    """An object is sound, and cannot be merged with others, or its rows not be compared."""
+    """An object is sound, and cannot be merged with other objects, or its rows not be compared."""
 
 
 class Merger(Protocol):
@@ -91,7 +91,7 @@ class Sorter(Protocol):
     A merger whose rows have fields has a method ``sorter(path, memory) -> Sorter``: numbers come
     first, as numbers, then texts; rows without the field, or with null in it, come last. Rows with
     the same value stay in their order. At most about twice ``memory`` bytes of rows are in memory,
-    the others on the local disk.
+    all other rows on the local disk.
     """
 
     @property

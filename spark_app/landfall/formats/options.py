@@ -1,4 +1,4 @@
-"""Reads and checks the options of a format; an error names the option and says what is expected.
+"""Reads and checks the options of a format; an error names the option and what is expected.
 
 Each method of ``Options`` takes one option out, and ``close`` raises an error for those left over.
 Plug-ins may use it too.
@@ -23,7 +23,7 @@ MAX_BLOCK_BYTES = 2**30
 
 An Arrow column, a page of Parquet and a block of Avro end at 2 GiB; the rows that complete a block,
 and what a type adds to the text of a payload, must fit, too. More is no error, so that a group
-whose ``taskMemory`` ends its blocks earlier goes on.
+whose ``taskMemory`` ends its blocks earlier continues.
 """
 _ESCAPE = re.compile(rb"\\(x[0-9A-Fa-f]{2}|.|$)", re.DOTALL)
 _ESCAPED = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"0": b"\0", b"\\": b"\\"}

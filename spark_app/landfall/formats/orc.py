@@ -19,12 +19,12 @@ time                         string, such as ``04:05:06.007``
 unsigned integer             the next wider integer; of 64 bits a decimal(20, 0)
 ===========================  =====================================================
 
-Timestamps in UTC are ORC's ``timestamp with local time zone``, others its ``timestamp``. Readers
-with ORC before 1.6, such as those of Hive 2 and 3, refuse files with the former; with ``Utc`` they
-are ``timestamp``, too, and hold the time in UTC, which a reader takes for its own time. Rows with
-values that not every reader can hold are refused: ``unreadable`` says which. ORC's writer decides
-when a stripe is full, and holds it until then; where memory is short the object is sealed. The same
-blocks give the same bytes as long as the version of Arrow is the same.
+Timestamps in UTC are ORC's ``timestamp with local time zone``, all other timestamps its
+``timestamp``. Readers with ORC before 1.6, such as those of Hive 2 and 3, refuse files with the
+former; with ``Utc`` they are ``timestamp``, too, and hold the time in UTC, which a reader takes for
+its own time. Rows with values that not every reader can hold are refused: ``unreadable`` lists
+them. ORC's writer decides when a stripe is full, and holds it until then; where memory is short the
+object is sealed. The same blocks give the same bytes as long as the version of Arrow is the same.
 """
 
 import shutil

@@ -1,8 +1,8 @@
 """Reads parts of files as records, for files that other programs leave in a bucket. Pure.
 
 A file is cut into parts ``[start, end)`` by its name and size alone, so that discovering a file
-costs no read. A record belongs to the part in which it begins, whatever part it ends in; the parts
-of a file together hold each of its records exactly once, and in order:
+costs no read. A record belongs to the part in which it begins, even if it ends in a later one; the
+parts of a file together hold each of its records exactly once, and in order:
 
 ================  ==================================================================
 reader            a record belongs to the part with
@@ -16,8 +16,8 @@ reader            a record belongs to the part with
 
 A file that is compressed as a whole is one part, for nothing in it can be found from its middle.
 
-Nothing here knows a store, a ledger or a network: bytes come from a ``FileBytes``, which is told
-which ones. What the chunks of records are depends on the bytes alone, so that a part that is read
+Nothing here knows a store, a ledger or a network: bytes come from a ``FileBytes``, which is asked
+for ranges. What the chunks of records are depends on the bytes alone, so that a part that is read
 again gives exactly the same chunks. ``readers.reader_of`` makes readers by name.
 """
 
@@ -31,7 +31,7 @@ import pyarrow as pa
 from landfall.pipeline.records import Int64s
 
 PART_BYTES = 128 * 2**20
-"""Into how large parts a file is cut if nothing else is said."""
+"""The size of the parts that a file is cut into by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
-"""The limits if nothing else is said."""
+"""The limits by default."""
 LANDED_LIMITS = Limits(record_bytes=2**30 - 1, block_bytes=2**30 - 1)
-"""The limits of landed objects, and of those of other programs that are read as such.
+"""The limits of landed objects, and of objects of other programs that are read as such.
 
 No record is larger: Kafka's clients take none of a gigabyte. A few megabytes may unpack to any
 length.
@@ -68,7 +68,7 @@ length.
 
 
 class UnreadableFileError(ValueError):
-    """A file is not what its reader says, or is damaged: it gives the same error at each attempt.
+    """A file is not in its reader's format, or is damaged: it gives the same error at each attempt.
 
     Attributes:
         name: the name of the file.
@@ -110,13 +110,13 @@ class FilePart:
 class FileBytes(Protocol):
     """One version of a file, by ranges of its bytes.
 
-    Whoever implements it makes sure that all ranges are of the same version, with ``If-Match``. Its
+    An implementation makes sure that all ranges are of the same version, with ``If-Match``. Its
     exceptions reach the caller of a reader unchanged.
     """
 
     @property
     def name(self) -> str:
-        """The name of the file, whose suffix says how it is compressed."""
+        """The name of the file, whose suffix determines its compression."""
         ...
 
     @property

@@ -45,7 +45,7 @@ class _Archived(_Limited):
 
 
 class _Delimited(_Compressed):
-    """Options of ``Csv``; those of the decoder, but ``header``, have the same names there."""
+    """Options of ``Csv``; the decoder's options, but ``header``, have the same names there."""
 
     columns: tuple[str, ...] = ()
     header: bool = True

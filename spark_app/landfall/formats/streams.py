@@ -9,8 +9,8 @@ suffix      library     what a file may be
 ``.lz4``    Arrow       any number of frames (LZ4 frame format 1.6), not Hadoop's blocks
 ==========  ==========  ======================================================================
 
-Arrow cannot read bzip2 of several streams. Contents are made in bounded windows, whatever a few
-bytes grow to. A file of no bytes has no contents. Data that ends early or does not match its
+Arrow cannot read bzip2 of several streams. Contents are made in bounded windows, however much a few
+bytes grow. A file of no bytes has no contents. Data that ends early or does not match its
 checksum, where it has one, is an error, never a shorter result.
 """
 
@@ -399,7 +399,7 @@ def source_of(stream: BinaryIO) -> Source:
 
 @contextmanager
 def damage_located(kind: str) -> Iterator[None]:
-    """Errors in here say what is damaged and where, as ValueErrors; who reads names the object."""
+    """Raise errors as ValueErrors with the damage and its place; the caller names the object."""
     try:
         yield
     except UnreadableFileError as error:

@@ -38,7 +38,7 @@ def _integers(batch: pa.RecordBatch, name: str) -> list[int | None]:
 
 
 def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
-    """Return the rows as Python's values that JSON can hold, of which maps are dictionaries.
+    """Return the rows as Python's values that JSON can hold, with maps as dictionaries.
 
     Keys that are flags are text. Python has neither nanoseconds, which are cut, nor years but 1 to
     9999: a row with another time has all of its times as numbers, of their own unit since 1970.

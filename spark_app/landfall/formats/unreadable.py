@@ -1,7 +1,7 @@
 """Values that a format can store and that readers of it cannot hold: their rows are refused.
 
 One such value is enough that a reader fails for the whole file, or reads another value. Each format
-says which times are wrong for it; here the rows are found, however deep in a row the value is.
+defines which times are wrong for it; here the rows are found, however deep in a row the value is.
 
 =======  ==========================================================  =======================
 format   refused                                                     because
@@ -16,8 +16,8 @@ both     a map with a key that is there twice                        DuckDB fail
 ORC stores seconds, and nanoseconds from 0 to 999,999,999 after them. For a time before 1970 Arrow
 writes a negative number of nanoseconds, which it reads back, and which ORC's library for Java
 (Hive, Spark, Trino) refuses. That library reads days before 1582-10-15 as those of the Julian
-calendar, unless the file says otherwise, which Arrow cannot write. Source: ORC Specification v1,
-"Timestamp Columns", "Date Columns" and "File Tail" (``calendar``). Of a key that is there twice
+calendar, unless the file declares otherwise, which Arrow cannot write. Source: ORC Specification
+v1, "Timestamp Columns", "Date Columns" and "File Tail" (``calendar``). Of a key that is there twice
 some readers take the first value and others the last (Parquet's LogicalTypes.md, "Maps").
 """
 
@@ -72,7 +72,7 @@ def refused(columns: pa.RecordBatch, wrong: Wrong, error: str) -> dict[int, str]
     Args:
         columns: typed columns, nested ones included.
         wrong: which times are wrong.
-        error: what the error says of these after the column's name.
+        error: the text of the error after the column's name.
     """
 
     def wrong_times(column: pa.Array) -> Bools:

@@ -24,8 +24,8 @@ class Whole:
     """Reads files as one record each.
 
     Attributes:
-        compression: how files are compressed; their names say nothing here, so that an archive
-            stays one unless this says otherwise.
+        compression: how files are compressed; their names do not matter here, so that an archive
+            stays one unless this is set.
         limits: how large a file may be, decompressed.
     """
 

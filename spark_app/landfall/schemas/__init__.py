@@ -2,12 +2,12 @@
 
 ``client`` asks a schema registry (the read side of Confluent's API, which Apicurio and Karapace
 speak as well), ``cached`` asks it once per id and keeps the answers that were used last, ``stored``
-keeps the schemas beside the ledger, ``avro`` makes decoders of them. Nothing is ever written to a
-registry.
+keeps the schemas alongside the ledger, ``avro`` makes decoders of them. Nothing is ever written to
+a registry.
 
-A schema with an id never changes, so what the registry says today is what it said when the payload
+A schema with an id never changes, so the registry answers today as it did when the payload
 was written, and a range that is read again gives the same rows. Only one thing may change: an id
-that nobody knew may be registered later. So a registry that is away is waited for
+that was unknown may be registered later. So a registry that is away is waited for
 (``landfall.errors.SchemasAway``), and only an id that it answers about and does not know makes rows
 bad: or one whose schema cannot be used as it is registered (``UnusableSchemaError``).
 """
@@ -59,13 +59,13 @@ class Reference:
 class UnusableSchemaError(ValueError):
     """A registry has a schema that cannot be used as it is registered: its rows are bad.
 
-    It says nothing about the registry, which answers: the schema is too large, has too many
+    The registry itself answers: the schema is too large, has too many
     references, or is no text.
     """
 
 
 class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A schema as it is stored beside a ledger; the names of the fields are persisted."""
+    """A schema as it is stored alongside a ledger; the names of the fields are persisted."""
 
     kind: str
     schema: str

@@ -12,9 +12,9 @@
 | ``schemaId`` | ``Payload`` | ``Header``: ids may be in record headers |
 
 Without ``schema`` and ``schemaFile`` payloads begin with Confluent's header, and
-``spec.decode.registry`` says where their schemas are. A payload is decoded if it is exactly one
-value of its schema; one byte too few or too many, and it is bad. Tombstones pass, with every field
-absent. See ``landfall.pipeline.decoders.avro`` for how, and ``values`` there for the types.
+``spec.decode.registry`` names the registry of their schemas. A payload is decoded if it is exactly
+one value of its schema; one byte too few or too many, and it is bad. Tombstones pass, with every
+field absent. See ``landfall.pipeline.decoders.avro`` for how, and ``values`` there for the types.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -193,7 +193,7 @@ class RegistrySchemas(Schemas):
     Attributes:
         registry: knows the schemas.
         reader: what payloads are read as; None as they were written, or ``Latest``.
-        subject: the subject of ``Latest``; None for that of the topic.
+        subject: the subject of ``Latest``; None for the topic's.
         is_key: whether the payloads are keys.
         pin: the name under which ``Latest`` stays the same; empty for this process alone.
     """

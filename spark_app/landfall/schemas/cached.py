@@ -50,7 +50,7 @@ class CachedRegistry:
     Args:
         source: knows schemas.
         name: how stored schemas call it, 16 hexadecimal digits.
-        stored: the schemas beside the ledger; None where nothing is landed.
+        stored: the schemas alongside the ledger; None where nothing is landed.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ class RegistryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             ``tls.crt`` and ``tls.key``, and ``ca.crt`` for a private authority; None for none.
         timeout_seconds: how long to wait for a connection, and for some of the answer; all of it
             may take ``ANSWER_TIMEOUTS`` times as long.
-        stored: the schemas that are stored beside the ledger; None where nothing is landed.
+        stored: the schemas that are stored alongside the ledger; None where nothing is landed.
     """
 
     urls: tuple[str, ...]

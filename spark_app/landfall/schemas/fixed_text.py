@@ -23,7 +23,7 @@ class FixedText:
 
     @classmethod
     def of(cls, schema: str | None, schema_file: str | None, checksum: str | None) -> "FixedText":
-        """Read what the options ``schema``, ``schemaFile`` and ``sha256`` say.
+        """Read the options ``schema``, ``schemaFile`` and ``sha256``.
 
         Raises:
             ValueError: they do not go together, or the file cannot be read or is another one.

@@ -11,9 +11,9 @@ option           default    meaning
 ===============  =========  =======================================================================
 
 Without ``schema`` and ``schemaFile`` payloads begin with Confluent's header, and
-``spec.decode.registry`` says where their schemas are. What follows is read as the decoder ``Json``
-reads it, so it must be one JSON object; fields and typed columns are those of ``Json``. As JSON a
-payload is landed without its header. What ``title`` says is the name of a schema, as for Kafka
+``spec.decode.registry`` names the registry of their schemas. What follows is read as the decoder
+``Json`` reads it, so it must be one JSON object; fields and typed columns are as in ``Json``. As
+JSON a payload is landed without its header. ``title`` is the name of a schema, as for Kafka
 Connect (Confluent, ``JsonSchemaData``).
 
 A schema is read by the draft that its ``$schema`` names, and by draft 7 without one, which is the

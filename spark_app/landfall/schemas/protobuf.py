@@ -114,7 +114,7 @@ class Protobuf:
             if code == NO_SCHEMA:
                 parts.append(self._without_schema(rows, frames))
                 continue
-            with suppress(UnusableSchemaError):  # its rows are bad, and say why
+            with suppress(UnusableSchemaError):  # its rows are bad, with the reason
                 if schema := self.registry.by_id(frames.ids[code]):
                     used[self.registry.used(schema, frames.ids[code])] = None
             parts += self._of_schema(records, rows, frames, code)

@@ -24,7 +24,7 @@ CPU_SECONDS = 20
 MEMORY_BYTES = 1 << 30
 FILE_BYTES = 64 << 20
 CANNOT_START = 70
-"""The exit code that says nothing about the schema; protoc's own are 0 and 1."""
+"""The exit code that does not depend on the schema; protoc's own are 0 and 1."""
 
 
 def arguments(include: Path) -> list[str]:

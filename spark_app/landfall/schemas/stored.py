@@ -1,17 +1,17 @@
-"""Keeps the schemas that payloads were decoded with, beside the ledger, and finds them again.
+"""Keeps the schemas that payloads were decoded with, alongside the ledger, and finds them again.
 
 A schema is stored under the SHA-256 of its bytes, and which registry calls it by which id under the
 name of both; each is created if absent, like a slot, and is never changed or deleted. A task stores
 what it has used before it returns, so a COMMIT names only schemas that are there. A task that dies
-before its COMMIT leaves schemas that no COMMIT names, which harms nobody. See
+before its COMMIT leaves schemas that no COMMIT names, which is harmless. See
 [decision 14](adr/0014-a-commit-names-its-schemas.md).
 
 Which schema is the latest of a subject changes, so it is stored, too, under a pin: a name that the
-driver makes when it starts, and that is part of its stored spec. Whoever asks first creates the
-object, and all others read it: every task, and whoever makes lost objects of that time again.
+driver makes when it starts, and that is part of its stored spec. The first task to ask creates the
+object, and all other tasks read it, as does a program that makes lost objects of that time again.
 
 Where an id has another schema than before, the registry is not the same any more: its payloads
-would be read wrongly, now or later, so nothing is landed until somebody has looked.
+would be read wrongly, now or later, so nothing is landed until a person has checked.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The protocols of an ordered log, the source of records: Kafka today, possibly others later.
+"""The protocols of an ordered log, the source of records: Kafka today, possibly other logs later.
 
 A ``Log`` is the driver's side: which topic partitions exist, and where they end. A ``Reader`` is a
 task's side: it reads exactly one range. Kafka's are ``source.kafka.KafkaLog`` and
@@ -81,8 +81,8 @@ class FoundTopics:
 
     Attributes:
         topics: sorted by name.
-        denied: by name, topics that may not be described, and why. Whether they exist, the log
-            does not say.
+        denied: by name, topics that may not be described, and why. The log does not
+            report whether they exist.
     """
 
     topics: tuple[Topic, ...]
@@ -232,8 +232,8 @@ class Backup(Protocol):
 
         Args:
             tp: the topic partition.
-            topic_id: of its topic; what was landed of another one does not count.
-            offsets: those that the log has lost; not empty.
+            topic_id: of its topic; records of another one do not count.
+            offsets: the lost ones; not empty.
 
         Raises:
             Retry: the other group's store does not answer.

@@ -4,7 +4,7 @@ To assign a topic partition and to wait for its first messages takes ten times a
 few of them. So a reader that knows which slices it will read next (``FetchedAhead.expect``) assigns
 several short ones together and keeps what it gets until each is read.
 
-Only whole slices are kept. Whatever goes wrong with a slice here, such as an error, no answer, or
+Only whole slices are kept. A failure of a slice here, such as an error, no answer, or
 too many bytes, is no error yet: that slice is then read alone, and fails by itself if it must.
 """
 
@@ -22,7 +22,7 @@ from landfall.source.progress import CHUNK_BYTES, ExpiredBeforeSlice, Progress
 MAX_SLICES = 32
 """Slices fetched at once: a fetch returns up to 2 MiB of each, 64 MiB in all."""
 MAX_OFFSETS = 100
-"""Offsets of a slice that is fetched together with others."""
+"""The most offsets of a slice that is fetched together with other slices."""
 PATIENCE_SECONDS = 5.0
 """Without progress for so long, what is not finished is left to be read alone."""
 _MESSAGES_AT_ONCE = 1_000

@@ -1,8 +1,8 @@
 """The objects that notifications of S3 name as written. Pure.
 
-Nobody trusts them. A notification may come late, twice or never, and anybody may have sent it: what
-it names is only ever looked up. So this module accepts whatever names an object, in any of these
-forms, and all keys that are possible if a form leaves open how the key is encoded:
+They are not trusted. A notification may come late, twice or never, from any sender: what
+it names is only ever looked up. So this module accepts everything that names an object, in any of
+these forms, and all keys that are possible if a form leaves open how the key is encoded:
 
 - S3's own, which S3-compatible servers send, too: ``{"Records": [{"s3": {"bucket": …}}]}``, whose
   keys are encoded as in a URL, or are not (versitygw);
@@ -63,7 +63,7 @@ def written_keys(body: bytes) -> frozenset[tuple[str, str]]:
 
 
 def names_below(url: str, keys: frozenset[tuple[str, str]]) -> tuple[str, ...]:
-    """The names that objects have below ``s3://BUCKET/PREFIX``, sorted; others are left out."""
+    """Return the sorted names of the objects below ``s3://BUCKET/PREFIX``; the rest is left out."""
     bucket, _, prefix = url.removeprefix("s3://").partition("/")
     root = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
     below = (key.removeprefix(root) for at, key in keys if at == bucket and key.startswith(root))

@@ -50,7 +50,7 @@ class FilesLog:
 
     Attributes:
         listed: by feed, the last listing of all names.
-        stopped: feeds that must not be landed until somebody acts, and why.
+        stopped: feeds that must not be landed until a person acts, and why.
     """
 
     def __init__(self, group: spec.ConsumerGroup) -> None:

@@ -46,12 +46,12 @@ from landfall.source.properties import (
 #
 # A client asks the broker that it believes to be a partition's leader. If that broker is gone, its
 # request waits for the timeout, and with it every partition that was asked about in the same call.
-# So whatever is not answered at once is asked again by leader, after a look at the cluster's
+# So everything that is not answered at once is asked again by leader, after a look at the cluster's
 # metadata: a partition without a leader is not asked, and a broker that does not respond costs one
 # timeout.
 
 BOUND_QUERIES = {Bound.LOG_START: -2, Bound.END: -1, Bound.HIGH_WATERMARK: -1}
-"""The name of each bound in ListOffsets. The isolation level tells end and high watermark apart."""
+"""The code of each bound in ListOffsets; the isolation level separates END and HIGH_WATERMARK."""
 CHUNK = 250
 """Kafka partitions in one call. librdkafka's time for a call grows with the square of this."""
 SILENT_SECONDS = 2.0
@@ -93,7 +93,7 @@ class OffsetLookup:
         offsets: dict[TopicPartition, int],
         seconds: float,
     ) -> dict[TopicPartition, LandfallError]:
-        """Add what is found to ``offsets``; return the errors of the others."""
+        """Add what is found to ``offsets``; return the errors of the rest."""
         errors = {}
         asked = [Position(tp.topic, tp.partition, query) for tp in tps]
         for tp, found in zip(tps, self._client.offsets_for_times(asked, seconds), strict=True):
@@ -144,7 +144,7 @@ class OffsetLookup:
 
 
 def is_missing(error: LandfallError) -> bool:
-    """Return whether the error says that there is no such topic or Kafka partition."""
+    """Return whether the error means that there is no such topic or Kafka partition."""
     return isinstance(error, Stalled) and error.reason is Reason.TOPIC_MISSING
 
 
@@ -235,7 +235,7 @@ class KafkaLog:
     def unreadable(self, names: Collection[str]) -> list[str]:
         """Return the topics that the group's login may describe, but not read.
 
-        Brokers without authorization, and those before Kafka 2.3, say nothing of it.
+        Brokers without authorization, and brokers before Kafka 2.3, do not report it.
         """
         if not names:
             return []
@@ -402,7 +402,7 @@ class KafkaLog:
 
     def _mirror_error(self, error: KafkaError | KafkaException) -> LandfallError:
         # Only a denial stops anything: the mirror is for other tools, and landing does not need it.
-        # That of one topic stops no other: whoever reads the topic is denied, too, and says so.
+        # That of one topic stops no other: readers of the topic are denied, too, and report it.
         translated = translate_error(error, "offset mirror")
         is_denied = isinstance(translated, Stalled) and translated.reason is Reason.SOURCE_DENIED
         return (

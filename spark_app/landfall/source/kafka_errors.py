@@ -55,7 +55,7 @@ _FIRST_TIMEOUT_SECONDS = 2.0
 def translate_error(error: KafkaError | KafkaException, operation: str) -> LandfallError:
     """The Landfall error for an error of the client.
 
-    ``operation`` says what failed, such as ``clicks/3[40, 50)``, and begins the message.
+    ``operation`` is what failed, such as ``clicks/3[40, 50)``, and begins the message.
     """
     cause = error.args[0] if isinstance(error, KafkaException) else error
     plain = _NO_TLS.match(cause.str())
@@ -75,7 +75,7 @@ def _is_denial(error: KafkaError) -> bool:
 
 
 def is_denied_topic(error: KafkaError | KafkaException) -> bool:
-    """Return whether access to one topic is denied, which says nothing of the others."""
+    """Return whether access to one topic is denied, while other topics may be readable."""
     cause = error.args[0] if isinstance(error, KafkaException) else error
     return bool(cause.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
@@ -88,7 +88,7 @@ class ErrorTracker:
 
     def record(self, error: KafkaError) -> None:
         """Keep an error, unless a denial is kept already."""
-        # "All brokers are down" follows the cause and says less.
+        # "All brokers are down" follows the cause and is less specific.
         is_summary = error.code() == KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001  # as above
         if self.denial is None and not (is_summary and self.last is not None):
             self.last = error

@@ -39,7 +39,7 @@ class Fetched(Protocol):
         ...
 
     def joined(self, later: Self) -> Self:
-        """These messages, then others of the same client."""
+        """Return these messages, then later ones of the same client."""
         ...
 
     def offsets(self) -> Int64s:
@@ -82,7 +82,7 @@ class PythonFetched:
     Attributes:
         found: the messages.
         read_headers: the headers of each, which the client can be asked for only once; empty if
-            nobody reads any.
+            none are read.
     """
 
     found: list[Message]

@@ -78,7 +78,7 @@ class Progress:
     def admit(self, fetch: Fetch) -> Messages:
         """The messages of a fetch that belong to the slice; ``position`` advances past them.
 
-        Those of other topic partitions are left over from a previous assignment.
+        Messages of other topic partitions are left over from a previous assignment.
 
         Raises:
             Stalled, Retry: the fetch contains an error, or an offset that does not increase.
@@ -88,7 +88,7 @@ class Progress:
         return self._within_range(fetch.messages.get(self.place, NO_MESSAGES))
 
     def is_lost(self, fetch: Fetch) -> bool:
-        """Return whether a fetch says that offsets of the topic partition are not there."""
+        """Return whether a fetch reports that offsets of the topic partition are not there."""
         return any(
             failed.place == self.place and failed.error.code() in _LOST for failed in fetch.errors
         )

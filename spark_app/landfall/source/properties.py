@@ -34,7 +34,7 @@ EXACTNESS_PROPERTIES: Mapping[str, object] = {
 
 LOG_PROPERTIES: Mapping[str, object] = {
     # Landfall's own errors report an unreachable broker; librdkafka would log it twenty times a
-    # second, and its notices go to the terminal of whoever runs a command.
+    # second, and its notices go to the terminal of the user of a command.
     "log_level": 2,
 }
 """Defaults for what librdkafka logs; a user's properties override them."""
@@ -74,7 +74,7 @@ def with_fetch_properties(properties: Mapping[str, object]) -> dict[str, object]
     """The properties with ``FETCH_PROPERTIES`` for what they do not set.
 
     A limit that has to be as large as another one grows with that, and one that has to be smaller
-    shrinks: librdkafka does the same, but only for limits that nobody has set.
+    shrinks: librdkafka does the same, but only for limits that are not set.
     """
     fetch, answer = "fetch.max.bytes", "receive.message.max.bytes"
     message_bytes = _number(properties.get("message.max.bytes")) or _MESSAGE_BYTES
@@ -88,7 +88,7 @@ def with_fetch_properties(properties: Mapping[str, object]) -> dict[str, object]
 
 
 def _number(value: object) -> int | None:
-    """A number of bytes; None if it is not set, or no number, which librdkafka says better."""
+    """A number of bytes; None if it is not set, or no number, which librdkafka reports better."""
     try:
         return int(str(value))
     except ValueError:
@@ -126,7 +126,7 @@ def properties_of(kafka: Kafka | EventTopic, section: str) -> dict[str, str]:
 
 
 def secret_properties(secret: Mapping[str, str], field: str) -> dict[str, str]:
-    """The properties in the files of a secret: ``properties``, and others by their names.
+    """The properties in the files of a secret: ``properties``, and single ones by their names.
 
     Raises:
         Stalled: SPEC_INVALID, a line is not ``key=value``; the message begins with ``field``.

@@ -161,7 +161,7 @@ class KafkaReader:
                 if error.args[0].code() not in _NOT_YET or now - began > self._timeout:
                     raise
                 if not is_alone and now - began > PATIENCE_SECONDS:
-                    raise  # what others were sent must not be dropped: each slice is read alone
+                    raise  # other slices' messages must not be dropped: each slice is read alone
                 if is_alone and now - waited_since > _SEEK_PATIENCE_SECONDS:
                     pause = 0.0 if self._assigned_again(consumer, progress) else _SEEK_SECONDS
                     waited_since = time.monotonic()

@@ -51,7 +51,7 @@ class Batch:
             can be attributed to the batch that began it.
         limits: of each slice; None to read it to its end, as is necessary when what was committed
             is made again.
-        permitted: below which offset a bad record is a dead letter whatever the policy says.
+        permitted: below which offset a bad record is a dead letter under every policy.
         last_read: of topic partitions that were read before, the last record, by which the reader
             recognizes a truncated log.
         dead_letters: slices to land from dead-letter objects, instead of from the log, and the
@@ -60,7 +60,7 @@ class Batch:
         from_backup: slices to read from what another group has landed, instead of from the log.
         letters_place: the place of dead letters, see ``object_names.letters_place``; None for the
             present one. What was committed is made again where it was.
-        rules: by which slices are cut into chunks and objects; those of before where what was
+        rules: by which slices are cut into chunks and objects; the former ones where what was
             committed is made again.
     """
 

@@ -1,4 +1,4 @@
-"""Reads landed objects, and compares them with what the ledger says of them."""
+"""Reads landed objects, and compares them with the ledger."""
 
 import io
 from collections import deque
@@ -111,7 +111,7 @@ def _checked(
 
 @contextmanager
 def as_lost(key: str) -> Iterator[None]:
-    """Raise what is wrong with an object as those of ``checked`` do."""
+    """Raise what is wrong with an object as the readers of ``checked`` do."""
     try:
         yield
     except FileNotFoundError:

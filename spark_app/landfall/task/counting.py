@@ -1,6 +1,6 @@
 """Reads landed objects back in a task, and compares their rows with the ledger.
 
-A COMMIT says how many rows an object has, as its task has counted them while it wrote them. Here
+A COMMIT records how many rows an object has, as its task has counted them while it wrote them. Here
 the format reads the object as it is in the store, row by row, which also finds what is damaged.
 """
 
@@ -30,7 +30,7 @@ class Landed:
 
 @dataclass(frozen=True, slots=True)
 class Miscounted:
-    """An object that does not hold the rows that the ledger says.
+    """An object whose rows differ from the ledger.
 
     Attributes:
         topic: its topic.

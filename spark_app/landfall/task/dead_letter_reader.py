@@ -1,8 +1,8 @@
 """Reads dead letters back as the records they were, so that they can be landed again.
 
-It takes the place of Kafka's reader in a task: each slice is one dead-letter object, whose offsets
-are those of the records in it. Chunks depend on the object alone, so that the same object gives the
-same new objects.
+It replaces Kafka's reader in a task: each slice is one dead-letter object, whose offsets
+are the offsets of the records in it. Chunks depend on the object alone, so that the same object
+gives the same new objects.
 """
 
 import shutil

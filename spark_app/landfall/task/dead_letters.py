@@ -59,7 +59,7 @@ class DeadLetterEncoder:
 def dead_letter_rows(records: Records, bad: Sequence[BadRecord]) -> ChosenRows:
     """Return the bad records of a chunk as rows of ``LAYOUT``.
 
-    Headers and Kafka timestamps that cannot be read are left out, and the row's error says so.
+    Headers and Kafka timestamps that cannot be read are left out, and the row's error names them.
     """
     rejected = records.take(np.array([record.row for record in bad], np.int64))
     errors = [f"{b.error}: {b.detail}" if b.detail else b.error for b in bad]

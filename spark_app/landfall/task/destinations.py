@@ -1,10 +1,10 @@
 """Keeps records out of destinations that belong to another group.
 
-A destination comes from the record, so nobody knows it before: it may be where another group has
+A destination comes from the record, so it is not known before: it may be where another group has
 its output root. Objects of both could have the same name then, and the later one would replace the
 earlier. So a destination, and each folder above it, is claimed before the first object in it is
-begun, as an output root is when a driver starts: of two groups, one gets it, whichever way round
-they come. What a group has claimed stays its own, so a range that is read again is landed as
+begun, as an output root is when a driver starts: of two groups, one gets it, in any order
+of arrival. What a group has claimed stays its own, so a range that is read again is landed as
 before. See [decision 19](adr/0019-a-destination-is-claimed.md).
 """
 

@@ -2,7 +2,7 @@
 
 A stage must not raise because of what a record holds: it rejects the record. If it raises all the
 same, that is a bug in Landfall, in a library or in a plug-in. The records that cause it are found
-by halving the chunk, and become dead letters, so that the others land. What lacks memory, disk or
+by halving the chunk, and become dead letters, so that the rest lands. What lacks memory, disk or
 network is no fault of a record: such exceptions, and ``LandfallError``, are passed on, as are those
 that no single record causes.
 """

@@ -1,13 +1,13 @@
 """Reads slices of feeds: rows of parts of files, by the lists that the ledger names.
 
-It takes the place of Kafka's reader in a task. Row ``r`` of part ``n`` has offset ``n * SPAN + r``
+It replaces Kafka's reader in a task. Row ``r`` of part ``n`` has offset ``n * SPAN + r``
 (docs/adr/0027), so a slice is some whole parts, or begins inside of one. Each part is read from the
 version of the file that was discovered.
 
 A part that cannot be read, or not to its end, ends the slice before the row at which that showed:
 what was read before is landed. A slice that begins with it raises ``PartUnreadable``, by which the
-driver parks the part. So it is tried once, and is in nobody's way. That holds for whatever a reader
-raises, and for a file that the store refuses while it gives others. If it refuses all, the right to
+driver parks the part. So it is tried once, and blocks nothing. That holds for every exception of a
+reader, and for a file that the store refuses while it gives others. If it refuses all, the right to
 read is lacking, and the feed waits for it.
 """
 
@@ -113,10 +113,10 @@ class FeedReader:
     ) -> Iterator[tuple[int, FileRecords]]:
         """Chunks of a part that have rows from number ``skip`` on, with the number of their first.
 
-        The rows before are read, too: in most files nothing else says where a row begins.
+        The rows before are read, too: in most files nothing else shows where a row begins.
         """
         if part.is_left_out:
-            return  # whatever version of the file is there now
+            return  # for every present version of the file
         feed, row = self._feeds[tp.topic], 0
         modified = _EPOCH + timedelta(milliseconds=part.modified)
         file = VersionedFile(feed.source, ListedFile(part.name, part.etag, part.size, modified))
@@ -136,7 +136,8 @@ class FeedReader:
         """Yield what a reader gives; an error of this file alone makes it unreadable.
 
         Raises:
-            UnreadableFileError: the reader failed, or the store refuses this file and gives others.
+            UnreadableFileError: the reader failed, or the store refuses this file but gives
+                other files.
             LandfallError: as of the file's bytes.
         """
         try:
@@ -215,7 +216,7 @@ def _up_to(end: int, records: Records) -> Records:
 
 
 def _merged(chunks: Iterable[Records]) -> Iterator[Records]:
-    """The same records, those of small chunks that follow each other in one.
+    """Yield the same records, with consecutive small chunks joined into one.
 
     What came before an error is given before it is raised.
     """
@@ -239,7 +240,7 @@ def _merged(chunks: Iterable[Records]) -> Iterator[Records]:
 def _joined(chunks: Sequence[Records]) -> Records:
     if len(chunks) == 1:
         return chunks[0]
-    chunks = tuple(chunks)  # the caller's list goes on
+    chunks = tuple(chunks)  # the caller's list grows
     starts = np.cumsum([0, *map(len, chunks)]).tolist()
     return Records(
         chunks[0].topic_partition,

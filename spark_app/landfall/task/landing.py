@@ -7,13 +7,13 @@ as a ``FailedSlice`` after its uploads were aborted, and the other slices contin
 completed here.
 
 An exception other than ``LandfallError`` is a bug in Landfall, in a library or in a plug-in. If
-single records cause it, they become dead letters that say "unexpected", and the others land
+single records cause it, they become dead letters that contain "unexpected", and the rest lands
 (``landfall.task.faults``). An encoder sees records of several chunks at once: if it fails, the
 slice is read once more, and each chunk is encoded by itself before it counts, so that its culprits
 are found. Any other unexpected exception fails the slice as ``Retry``, so that the batch is retried
-with backoff. Its message says "unexpected" and where it was raised, and the log has its traceback,
-so that it is not mistaken for an outage of the store. Neither has the exception's own text, which
-may quote a payload; nor has any result: see ``landfall.task.reasons``.
+with backoff. Its message contains "unexpected" and where it was raised, and the log has its
+traceback, so that it is not mistaken for an outage of the store. Neither has the exception's own
+text, which may quote a payload; nor has any result: see ``landfall.task.reasons``.
 """
 
 import logging
@@ -68,7 +68,7 @@ where a payload has no value for it.
 _GUESSED_COLUMNS = 512
 """Columns of the first rows of a slice, where only the payloads know their columns."""
 _DEAD_LETTERS = ""
-"""The key of dead letters among the output partitions, none of which has an empty name."""
+"""The key of dead letters among the output partitions, whose names are never empty."""
 
 
 def land(
@@ -85,7 +85,7 @@ class LandingDeps:
     Attributes:
         partitioners: of the group's topics.
         uploads: the store.
-        destinations: those that the group has claimed; None to claim none.
+        destinations: the claimed destinations of the group; None to claim none.
     """
 
     partitioners: Partitioners
@@ -236,7 +236,7 @@ class _SliceLanding:
                 raise
             if isinstance(error, SchemasAway):
                 # Other slices of the entry would wait for the registry, too, each for its
-                # time-outs. Those of other entries may need none, or another one.
+                # time-outs. Slices of other entries may need none, or another one.
                 registry.failed(error)
             self._fail(error)
         return self
@@ -300,7 +300,7 @@ class _SliceLanding:
                 return
             part = chunk.take(np.arange(start, min(start + count, len(chunk))))
             start += len(part)
-            # The epoch is that of the last record of the chunk.
+            # The epoch of the last record of the chunk.
             yield replace(part, leader_epoch=chunk.leader_epoch) if start == len(chunk) else part
 
     @property
@@ -508,9 +508,9 @@ def _describe(bad: BadRecord, records: Records, reasons: PublicReasons) -> str:
 
 
 def _as_landfall_error(error: BaseException, slice_: Slice) -> LandfallError:
-    """Log the error, and return it in a form that says what to do about it."""
+    """Log the error, and return it in a form that determines what to do about it."""
     if isinstance(error, LandfallError):
-        # The driver says so, too, and an executor has no formatter that would print the fields.
+        # The driver logs it, too, and an executor has no formatter that would print the fields.
         log.info("slice failed", extra={"slice": str(slice_), "error": str(error)})
         return error
     log.error(

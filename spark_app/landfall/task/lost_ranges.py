@@ -1,4 +1,4 @@
-"""Reads slices that Kafka has lost from what another group has landed, all others from Kafka."""
+"""Reads slices that Kafka has lost from what another group has landed, the rest from Kafka."""
 
 from collections.abc import Callable, Iterator, Mapping
 

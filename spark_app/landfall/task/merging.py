@@ -1,9 +1,9 @@
-"""Merges landed objects in a task: reads them in order, and uploads one that takes their place.
+"""Merges landed objects in a task: reads them in order, and uploads one that replaces them.
 
 Nothing is completed here, and nothing retires: what a task returns is for the driver to record.
 Each object is compared with the ledger while it is read, its bytes by size and CRC-32 and its rows
 by their number. If one is not as it was landed, its merge is given up and its upload aborted; the
-other merges go on.
+other merges continue.
 
 Where duplicates are left out, objects are read twice: first their keys, then their rows.
 """
@@ -49,7 +49,7 @@ class Merge:
         sources: the objects.
         dedupe: leaves out rows whose key another row has.
         sort: the path of the field by which rows are sorted; empty if they are not.
-        cut: ranges: the only object is cut in two, its rows of these ranges and the others.
+        cut: ranges: the only object is cut in two, its rows of these ranges and the rest.
     """
 
     output: Output
@@ -78,7 +78,7 @@ class MergeShare:
 
 @dataclass(frozen=True)
 class Merged:
-    """A new object, and those that it takes the place of.
+    """A new object, and the objects that it replaces.
 
     Attributes:
         retire: these objects; both halves of an object that is cut name it.

@@ -294,7 +294,7 @@ class Outputs:
         Args:
             partition: the output partition.
             rows: at least one; the first row of an output partition must come before any other.
-            schema: that of the rows, if they have one of their own.
+            schema: the schema of the rows, if they have one of their own.
         """
         key = output_key(partition, schema)
         while True:

@@ -2,7 +2,7 @@
 
 A ``Partitioner`` is built once per worker process and entry of ``spec.topics``. It keeps no state
 between chunks, so the result depends on the chunk alone. Bad records refer to rows of the original
-chunk, so that dead letters hold the original payload, whatever a decoder or a transform made of it.
+chunk, so that dead letters hold the original payload, not what a decoder or a transform made of it.
 
 A record that makes a stage raise an unexpected exception is a bad record, too: see
 ``landfall.task.faults``.
@@ -58,10 +58,10 @@ class PartitionedChunk:
         bad: records that cannot be landed, in the order of their offsets.
         filtered: how many records transforms left out on purpose.
         schemas: the schema of each of ``chosen``, if rows have schemas of their own. An output
-            partition is then there once for each, that with its first row first.
+            partition is then there once for each, the one with its first row first.
         used: the schemas from elsewhere that the chunk was decoded with.
         times_ms: of each row in ``chosen``, in the order of offsets, the event time or the Kafka
-            timestamp, whichever is earlier; None if the route reads no event time.
+            timestamp if that is earlier; None if the route reads no event time.
     """
 
     chosen: tuple[tuple[str, ChosenRows], ...]

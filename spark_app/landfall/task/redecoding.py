@@ -25,7 +25,7 @@ class RowsOfFolder:
     Attributes:
         offsets: of their records, in order.
         hashes: of the rows.
-        has_offsets: whether landed rows say their offsets.
+        has_offsets: whether landed rows contain their offsets.
         at: how many were compared.
     """
 

@@ -48,7 +48,7 @@ class Wrong:
     Attributes:
         rows: how many.
         row: the first of them, counted from 0; -1 if it is the object as a whole.
-        offset: its Kafka offset; -1 if the object does not say it.
+        offset: its Kafka offset; -1 if the object does not contain it.
         why: what is wrong with it.
     """
 
@@ -127,7 +127,7 @@ def _chunks(rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
 
 
 def _records(landed: Landed, first: int, some: Sequence[Row]) -> Records:
-    """Rows as records with offsets that count them, whatever the order of their own."""
+    """Rows as records with offsets that count them, regardless of their own order."""
     return of_columns(
         landed.topic_partition,
         np.arange(first, first + len(some), dtype=np.int64),

@@ -105,7 +105,7 @@ class RowBuffer:
     def keep(self, parts: Sequence[ChosenRows], *, is_rest: bool = False) -> list[BufferedRows]:
         """Keep rows, at least one in each part, that one object buffers.
 
-        They stay in their chunk until ``settle``. ``is_rest`` says that the chunk has other rows,
+        They stay in their chunk until ``settle``. ``is_rest`` means that the chunk has other rows,
         which were encoded.
         """
         del is_rest  # a copy is made of what is buffered alone
@@ -133,7 +133,7 @@ class RowBuffer:
         return rows
 
     def compact(self) -> None:
-        """Copy the rows of each copy of which some are released, and free the others."""
+        """Copy the rows that remain of partly released copies, and free the rest."""
         for copy in [copy for copy in self._copies if copy.live < len(copy.batch)]:
             self._forget(copy)
             self._copy([run for run in copy.runs if run.is_in(copy)])
@@ -167,7 +167,7 @@ class PayloadRulesBuffer(RowBuffer):
 
 
 def batch_bytes(batch: pa.RecordBatch) -> int:
-    """Return what a batch costs that shares no memory with others, in bytes."""
+    """Return the bytes of a batch that shares no memory with other batches."""
     return int(batch.nbytes) + _added_bytes(batch.schema)
 
 

@@ -2,8 +2,8 @@
 
 A ``Records`` builds its columns lazily from the reader's messages, and so keeps the whole chunk in
 memory. Buffered rows must not. Here the columns that the format writes, and only those, become
-Arrow columns, which can be selected, sliced and concatenated. ``ChosenRows`` says which rows of a
-chunk an output partition gets. Rows that make a block at once go to the encoder as they are chosen,
+Arrow columns, which can be selected, sliced and concatenated. ``ChosenRows`` holds the rows of a
+chunk that an output partition gets. Rows that make a block at once go to the encoder as they are chosen,
 so that it copies a payload only once; rows that are buffered are copied, and the chunk is freed.
 Only a chunk that goes to one output partition as a whole is buffered without copying.
 """
@@ -147,7 +147,7 @@ class Layout:
             arrays["key"] = records.keys
         if self.headers:
             arrays["headers"] = records.headers
-        # The prefix keeps typed columns apart from the columns above, whatever their names are.
+        # The prefix keeps typed columns apart from the columns above, even with equal names.
         typed = (
             {
                 f"_{name}": column

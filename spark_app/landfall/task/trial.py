@@ -104,7 +104,7 @@ def _tried(partitioner: Partitioner, spec: GroupSpec, records: Records) -> list[
 
 
 def _names(partitioner: Partitioner, spec: GroupSpec) -> Iterator[str]:
-    """The names of all steps: those of the spec, then those that follow them."""
+    """Yield the names of all steps: first the spec's, then the ones that follow them."""
     for i, step in enumerate(partitioner.stages.transforms):
         if i < len(spec.transforms):
             yield f"transforms[{i}] {spec.transforms[i].use}"
@@ -150,7 +150,7 @@ def _seen(name: str, decoded: Decoded, row: int) -> Seen:
 
 
 def _columns(decoded: Decoded, row: int) -> Mapping[str, object] | None:
-    """The typed columns of a row, those of its own schema included."""
+    """Return the typed columns of a row, including its own schema's."""
     batch, at = decoded.columns, row
     for part in decoded.by_schema or ():
         place = int(np.searchsorted(part.rows, row))

@@ -118,7 +118,7 @@ class ObjectUpload:
         return part
 
     def abort(self) -> None:
-        """Cancel the parts that have not started, wait for the others, and abort the upload."""
+        """Cancel the parts that have not started, wait for the rest, and abort the upload."""
         # Aborting first would be wrong: a part still running could begin the upload again.
         wait([part for part in self._parts if not part.cancel()])
         if self._upload_id is not None:

@@ -2,7 +2,7 @@
 
 Creating a consumer, a store client and a pipeline costs more than landing a small slice, so the
 worker process keeps them while the group's spec and its Kafka properties stay the same: a Secret
-that was rotated is in force from the next bin on, once the kubelet has mounted it. Spark runs one
+that was rotated is in force from the next bin, once the kubelet has mounted it. Spark runs one
 task at a time in a worker process, and only Landfall's code runs in it, so this module also tunes
 the memory allocation and the garbage collection of the whole process.
 """

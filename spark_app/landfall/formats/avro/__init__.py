@@ -11,8 +11,9 @@ blocks; nothing is decoded but to find that each payload is exactly one value of
 | codec | ``Deflate`` | or ``Zstd``, ``Snappy``, ``None`` |
 
 A record is encoded as its fields, one after the other, so the envelope is four more fields at the
-end of the schema and a few bytes after each payload. ``envelopes`` says what becomes of schemas
-that are no records. Tombstones have no place in such a file, and keys and headers are not stored.
+end of the schema and a few bytes after each payload. ``envelopes`` explains the treatment of
+schemas that are no records. Tombstones have no place in such a file, and keys and headers are not
+stored.
 
 The sync marker, which Avro's library chooses at random, is derived from the topic partition, the
 first offset and the schema, so that the same rows give the same bytes and two files have different

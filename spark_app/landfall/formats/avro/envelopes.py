@@ -1,4 +1,4 @@
-"""Schemas of Avro files whose records say where they come from.
+"""Schemas of Avro files whose records contain their coordinates.
 
 Avro encodes a record as its fields, one after the other. So a record with four more fields at the
 end is encoded as the record was, and those four after it: the payload's bytes are copied, and no
@@ -11,7 +11,7 @@ a record                              the same with ``_topic``, ``_partition``, 
                                       ``_timestamp`` at the end
 anything else; a record that is       a record ``LandfallEnvelope`` with the payload as its field
 inside itself, or has a field of      ``value``, and these four
-such a name, in whatever case
+such a name, in any case
 ====================================  ==========================================================
 
 Readers that resolve the file's schema to that of the payloads see the payloads alone, in the first
@@ -70,7 +70,7 @@ def _can_be_extended(declared: Any) -> bool:
 
 
 def _strings(declared: Any) -> Iterator[str]:
-    """All texts of a declaration: whatever is a name is among them."""
+    """Yield all texts of a declaration, which include all names."""
     if isinstance(declared, str):
         yield declared
     elif isinstance(declared, dict):

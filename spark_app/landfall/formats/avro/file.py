@@ -198,7 +198,7 @@ def _long(source: Source) -> int:
 
 
 class DamagedBlock(Exception):  # noqa: N818  # what the block is
-    """A block does not hold as many records as it says; ``position`` says which block."""
+    """A block does not hold as many records as it declares; ``position`` identifies the block."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(reason)

@@ -1,6 +1,6 @@
 """The rows of landed Avro files: as columns, or as the JSON that the decoder ``Avro`` makes.
 
-``file`` reads what a file consists of. A damaged file gives a ValueError that says where, never
+``file`` reads what a file consists of. A damaged file gives a ValueError with the place, never
 fewer rows.
 """
 

@@ -28,7 +28,7 @@ _HEAD_BYTES = 64 * 1024
 
 
 class AvroMerger:
-    """Merges object container files of one schema; the header is that of the first."""
+    """Merges object container files of one schema, with the header of the first."""
 
     keeps_order = True
 
@@ -71,7 +71,7 @@ class AvroMerger:
         return b""
 
     def _take_header(self, file: Source) -> Header:
-        """Read what a file begins with; that of the first one is the new object's."""
+        """Read the header of a file; the first one becomes the new object's."""
         header = read_header(file)
         if self._header is None:
             self._header = header

@@ -3,8 +3,8 @@
 Columns have the types that ``pipeline.decoders.avro`` gives them, and payloads are the JSON that
 the decoder ``Avro`` makes. A schema that is no record has one field, ``value``.
 
-A block belongs to the part with the first byte of the sync marker before it; that of the first
-block ends the header. So a part begins after the first marker that begins in it. ``file``
+A block belongs to the part with the first byte of the sync marker before it; the first
+block's marker ends the header. So a part begins after the first marker that begins in it. ``file``
 reads what a file consists of.
 """
 
@@ -53,7 +53,7 @@ class Avro:
     """Reads object container files.
 
     Attributes:
-        compression: how files are compressed as a whole, beside their own codec.
+        compression: how files are compressed as a whole, in addition to their own codec.
         limits: how large blocks and records may be.
     """
 

@@ -14,14 +14,14 @@ _timestamp`` unless ``envelope`` is false. A schema is never inferred from data.
 | ``dictionary`` | see below | true, false, or the columns that are encoded by a dictionary |
 | ``statistics`` | see below | true, false, or the columns whose minimum and maximum are stored |
 | ``bloomFilters`` | none | columns with a Bloom filter in each row group |
-| ``pageIndex`` | false | whether the footer says what is in each page |
+| ``pageIndex`` | false | whether the footer describes what is in each page |
 | ``pageBytes`` | ``1Mi`` | bytes in a page before compression, about |
 | ``extension`` | ``.parquet`` | |
 | codec | see below | ``Zstd`` (level 3), ``Snappy``, ``Gzip``, ``None`` |
 
 Without ``codec`` and ``level`` columns are compressed by Zstd, except small ones: if the first row
 group of a file has at most 1,000 rows, its columns of up to 8 KiB are compressed by Snappy and have
-no dictionary, unless ``dictionary`` says otherwise, and their integers are packed as differences.
+no dictionary, unless ``dictionary`` is set otherwise, and their integers are packed as differences.
 For so few bytes Zstd and dictionaries take two thirds of the writer's time and save nothing: files
 of 20 to 1,000 rows have the same size within a tenth. Many output partitions have such files.
 
@@ -43,9 +43,9 @@ For publishers the footer has what is known of them, unless ``statistics`` leave
 Without ``_offset`` objects cannot be verified against Kafka.
 
 A block becomes a row group and is written at once; between two blocks the writer keeps only what
-the footer will say about the row groups. Pages have checksums. The same blocks give the same bytes
-as long as the version of Arrow, which the footer names, is the same. With a schema of the payloads
-the footer has its full name and its digest, as ``landfall-schema-name`` and
+the footer will record about the row groups. Pages have checksums. The same blocks give the same
+bytes as long as the version of Arrow, which the footer names, is the same. With a schema of the
+payloads the footer has its full name and its digest, as ``landfall-schema-name`` and
 ``landfall-schema-digest``.
 """
 
@@ -241,7 +241,7 @@ class Parquet(ColumnFiles):
 
 
 def as_stored_now(schema: pa.Schema) -> pa.Schema:
-    """Return the columns with the types that files are written with, which may be others now."""
+    """Return the columns with the types that files are written with now, which may differ."""
     return pa.schema(
         [
             field.with_type(storable(pa.array([], field.type), in_micros).type)
@@ -285,7 +285,7 @@ class ParquetEncoder:
         return self._buffer.take()
 
     def write(self, table: pa.Table, schema: RowSchema | None) -> bytes:
-        """Return rows, at least one, as a row group; ``schema`` is that of the payloads."""
+        """Return rows, at least one, as a row group; ``schema`` is the payloads' schema."""
         rows = len(table)
         if self._writer is None:
             self._schema = schema
@@ -334,11 +334,11 @@ class ParquetEncoder:
 def _writer_options(
     parquet: Parquet, columns: "_Columns", small: tuple[int, ...], long: tuple[str, ...], rows: int
 ) -> Mapping[str, Any]:
-    """Return what Arrow's writer is told about a file, except where it goes.
+    """Return the arguments of Arrow's writer for a file, except its destination.
 
     Args:
         parquet: the format.
-        columns: those of the file.
+        columns: the columns of the file.
         small: the small columns, by position.
         long: the leaves with long values, by path.
         rows: in the first row group; only Bloom filters need it.
@@ -423,7 +423,7 @@ class _Columns:
     Attributes:
         schema: the schema.
         paths: the leaves, by path.
-        with_order: those without a floating point.
+        with_order: the leaves without a floating point.
         growing: the columns of the offsets and of Kafka's timestamps; none if the rows have none.
         leaves: of each column, the paths and their types.
         widths: of each column, the bytes of a value; None if values differ.
@@ -471,7 +471,7 @@ def _small_columns(table: pa.Table, columns: _Columns) -> tuple[int, ...]:
     rows = len(table)
     if rows > _SMALL_ROWS:
         return ()
-    # It takes Arrow 5 us to say the bytes of a column, and 20 to write a small one.
+    # It takes Arrow 5 us to count the bytes of a column, and 20 to write a small one.
     return tuple(
         i
         for i, width in enumerate(columns.widths)
@@ -506,7 +506,7 @@ def _long_leaves(table: pa.Table, columns: _Columns) -> tuple[str, ...]:
 
 
 def _leaf_arrays(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """The values of the leaves that ``_leaves`` names; those of a sliced list may be more."""
+    """The values of the leaves that ``_leaves`` names; a sliced list may have more."""
     type_ = array.type
     if pa.types.is_struct(type_):
         for i, field in enumerate(type_):

@@ -3,7 +3,7 @@
 Parquet's own minimum and maximum do not count NaN, and readers that take it for the largest number
 (Spark, DuckDB, polars) would miss it in ``x > 5``. So landed files have none, and their footer has,
 under a key of its own, what tables need to skip files: how many rows are null, how many are NaN,
-and the least and the greatest of the others.
+and the least and the greatest of the rest.
 """
 
 import json
@@ -25,8 +25,8 @@ class FloatBounds:
     Attributes:
         nulls: how many are null.
         nans: how many are NaN.
-        least: the least of the others; positive infinity if there are none.
-        greatest: the greatest of the others; negative infinity if there are none.
+        least: the least of the rest; positive infinity if there are none.
+        greatest: the greatest of the rest; negative infinity if there are none.
     """
 
     nulls: int = 0

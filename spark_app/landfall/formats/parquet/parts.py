@@ -7,7 +7,7 @@ find its own. The position of a row is its number in the file.
 A row group of up to ``block_bytes`` bytes is read at once, in windows; a larger one column by
 column, a window of each at a time. Pages whose checksum is wrong are damage, and so are a footer
 and pages that unpack to more than ``memory_limit`` allows. Of a few kinds of
-damage in a footer Arrow ends the process instead of raising: whoever reads parts gives up on one
+damage in a footer Arrow ends the process instead of raising: the reader of parts gives up on one
 that has ended several processes.
 """
 
@@ -154,7 +154,7 @@ def _chunk(columns: pa.RecordBatch, row: int) -> FileRecords:
 
 
 class _CachedStream(RangedStream):
-    """A file of Python's of which some bytes are held in memory."""
+    """A Python file with some of its bytes held in memory."""
 
     def __init__(self, file: FileBytes, window_bytes: int) -> None:
         super().__init__(file)
@@ -162,7 +162,7 @@ class _CachedStream(RangedStream):
         self._held, self._held_from = b"", 0
 
     def hold(self, start: int, end: int) -> None:
-        """Read these bytes, and hold them instead of others."""
+        """Read these bytes, and hold them instead of the previous ones."""
         self._held = b""
         windows: Sequence[bytes] = [
             self.read_range(at, min(at + self._window_bytes, end))

@@ -7,7 +7,7 @@ Hadoop's own reader opens them without native libraries.
 | ``keyMode`` | ``Legacy`` | or ``MessagePack``, see below |
 | ``compression`` | ``Block`` | or ``Record`` (each value separately), ``None`` |
 | ``tombstones`` | ``Empty`` | write them like empty payloads; or ``DeadLetter`` |
-| ``extension`` | ``.seq`` | Secor's files have that of the codec: ``""``, ``.deflate``, ``.gz`` |
+| ``extension`` | ``.seq`` | Secor's files have the codec's: ``""``, ``.deflate``, ``.gz`` |
 | codec | ``Deflate`` | or ``Gzip``, ``None``; ``None`` if and only if ``compression`` is |
 
 A key is a LongWritable with the offset (``Legacy``) or a BytesWritable with a MessagePack map of

@@ -30,7 +30,7 @@ _STEPS = tuple(
 
 
 class MalformedWritable(ValueError):  # noqa: N818  # what the value is
-    """A value is not of its class; ``row`` says which."""
+    """A value is not of its class; ``row`` is its row."""
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(reason)
@@ -56,7 +56,7 @@ class Spans:
         """Return ``count`` values that are joined, by their lengths as vints.
 
         Raises:
-            ValueError: the lengths are not those of the content.
+            ValueError: the lengths do not add up to the content.
         """
         sizes = vints(lengths)
         ends = np.cumsum(sizes)

@@ -23,7 +23,7 @@ from landfall.formats.streams import Source
 from landfall.pipeline.records import Int64s
 
 ESCAPE = b"\xff\xff\xff\xff"
-"""What a sync mark begins with, in the place of a length."""
+"""What a sync mark begins with, instead of a length."""
 _VERSION = b"SEQ\x06"
 _SYNC_BYTES = 16
 _LENGTHS = struct.Struct(">ii")
@@ -40,7 +40,7 @@ class Header:
         codec: the class of the codec; empty without compression.
         is_blocks: whether the file consists of blocks, not of records.
         sync: what is after the escape in a sync mark.
-        metadata: texts, of which each second one is a value.
+        metadata: texts; each second one is a value.
     """
 
     key: str
@@ -94,7 +94,7 @@ class Block:
 
     Attributes:
         position: of its sync mark.
-        count: how many records it says it has.
+        count: how many records it declares.
         parts: lengths of the keys, keys, lengths of the values and values, as in the file.
         header: of the file.
         limits: how many bytes a part may have, decompressed.
@@ -134,7 +134,7 @@ class Block:
 
     @property
     def positions(self) -> Int64s:
-        """The position of each record, which is that of the block."""
+        """The position of each record, which is the block's."""
         return np.full(len(self), self.position, np.int64)
 
 
@@ -211,7 +211,7 @@ Item: TypeAlias = Mark | Block | Run
 
 
 class DamagedRecord(ValueError):  # noqa: N818  # what the record is
-    """A value cannot be decompressed; ``row`` says which."""
+    """A value cannot be decompressed; ``row`` is its row."""
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(reason)

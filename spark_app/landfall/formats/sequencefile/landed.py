@@ -2,9 +2,9 @@
 
 Keys may be LongWritable (an offset) or BytesWritable (Secor's MessagePack map); values are
 BytesWritable. MessagePack keys that all are as Secor and Landfall write them, a map of the offset,
-then the timestamp if there is one, then the Kafka key if there is one, are read at once; others one
-by one. What a file consists of is read by ``file``, with every codec of Hadoop's. A damaged
-file gives a ValueError that says where, after the rows before the damage, and never fewer rows.
+then the timestamp if there is one, then the Kafka key if there is one, are read at once; other keys
+one by one. What a file consists of is read by ``file``, with every codec of Hadoop's. A damaged
+file gives a ValueError with the place, after the rows before the damage, and never fewer rows.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,7 +58,7 @@ class RowColumns(NamedTuple):
         offsets: int64, shape (rows,).
         timestamps: milliseconds, int64, shape (rows,); -1 where there is none.
         keys: Arrow binary, shape (rows,); null where there is none.
-        values: Arrow binary, shape (rows,); all null in rows that nobody wants.
+        values: Arrow binary, shape (rows,); all null in rows that are not wanted.
     """
 
     offsets: Int64s
@@ -89,7 +89,7 @@ def columns(stream: BinaryIO, start: int | None = None) -> Iterator[RowColumns]:
 
     Raises:
         ValueError: this is not a SequenceFile that Landfall or Secor writes, or it is damaged; the
-            message says where.
+            message names the place.
     """
     source = source_of(stream)
     with damage_located(KIND):

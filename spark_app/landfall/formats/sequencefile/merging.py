@@ -15,7 +15,7 @@ from landfall.formats.streams import ENDLESS, damage_located, source_of
 
 
 class SequenceMerger:
-    """Merges SequenceFiles of one kind; the header is that of the first."""
+    """Merges SequenceFiles of one kind, with the header of the first."""
 
     keeps_order = True
 

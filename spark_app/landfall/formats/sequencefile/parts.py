@@ -51,7 +51,7 @@ class SequenceFile:
     """Reads SequenceFiles.
 
     Attributes:
-        compression: how files are compressed as a whole, beside their own codec.
+        compression: how files are compressed as a whole, in addition to their own codec.
         limits: how large blocks and records may be.
     """
 

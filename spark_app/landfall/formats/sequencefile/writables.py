@@ -49,7 +49,7 @@ def with_leads(numbers: Int64s, widths: UInt8s, *leads: UInt8s | int) -> pa.Bina
         leads: the lead bytes, each an array of shape (rows,) or the same byte for every row.
     """
     rows, lead_count = len(numbers), len(leads)
-    # A table of all lead bytes and all eight bytes of each number, of which some are then selected.
+    # A table of all lead bytes and all eight bytes of each number; some are then selected.
     octets = np.empty((rows, lead_count + 8), np.uint8)
     for place, lead in enumerate(leads):
         octets[:, place] = lead
@@ -185,5 +185,5 @@ def messagepack_keys(records: Records) -> pa.BinaryArray:
 
 
 def _where(rows: npt.NDArray[np.bool_], values: pa.BinaryArray) -> pa.BinaryArray:
-    """Return the values in these rows, and empty values in the others."""
+    """Return the values in these rows, and empty values elsewhere."""
     return values if rows.all() else pc.if_else(pa.array(rows), values, b"")
