@@ -1,4 +1,4 @@
-"""Columns as files hold them: those of a schema, made storable, and those of the Kafka record.
+"""Columns as files hold them: a schema's, made storable, and the Kafka record's.
 
 Some Arrow types have no place in Parquet or ORC, or none that other readers know. They are stored
 otherwise, at any level of nesting:
@@ -122,7 +122,7 @@ def table(
         records: the records.
         typed: their columns.
         is_enveloped: whether there are coordinates.
-        own: whether the columns are those of the payloads' schema, which the group does not choose.
+        own: whether the columns follow the payloads' schema, which the group does not choose.
         convert: makes a leaf storable.
 
     Raises:

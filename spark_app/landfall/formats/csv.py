@@ -1,6 +1,6 @@
 r"""Reader ``Csv``: records of comma-separated values, as JSON objects of text.
 
-Names are those of the header, the first line of the file, or of ``columns``. A record is a line,
+Names come from the header, the first line of the file, or from ``columns``. A record is a line,
 so that a file can be cut anywhere, unless ``multiline`` is set: then values in quotes may hold line
 ends, a file is one part, and a record ends at the first line end with an even number of quotes
 before it (RFC 4180, section 2, rules 6 and 7). Empty lines are no records.

@@ -177,7 +177,7 @@ def _merged(runs: Sequence[_Run]) -> Iterator[pa.Table]:
     heads = [head for head in heads if head.advance()]
     while heads:
         # What is not in memory of any run has no smaller key than this. Of rows with this very key
-        # the run that reaches it first may have more, which come before those of later runs.
+        # the run that reaches it first may have more, which come before rows of later runs.
         bound = min(head.last for head in heads)
         first = next(place for place, head in enumerate(heads) if head.last == bound)
         taken = [

@@ -15,7 +15,7 @@ SequenceFile, Avro             blocks are copied, with another sync marker
 Parquet, Orc                   rows are encoded again, in row groups of full size
 =============================  ======================================================
 
-Objects with schemas of their own are merged with those of the same schema only: ``schema_of``
+Objects with schemas of their own are merged with objects of the same schema only: ``schema_of``
 returns the one they have.
 """
 

@@ -10,7 +10,7 @@
 | ``extension`` | ``.orc`` | |
 | codec | ``Zstd`` | or ``Snappy``, ``Deflate`` (ORC's ZLIB), ``None`` |
 
-Columns and their names are those of ``Parquet``. What ORC has no type for is stored otherwise:
+Columns and their names are as in ``Parquet``. What ORC has no type for is stored otherwise:
 
 ===========================  =====================================================
 Arrow type                   stored as
@@ -20,7 +20,7 @@ unsigned integer             the next wider integer; of 64 bits a decimal(20, 0)
 ===========================  =====================================================
 
 Timestamps in UTC are ORC's ``timestamp with local time zone``, all other timestamps its
-``timestamp``. Readers with ORC before 1.6, such as those of Hive 2 and 3, refuse files with the
+``timestamp``. Readers with ORC before 1.6, such as Hive 2 and 3, refuse files with the
 former; with ``Utc`` they are ``timestamp``, too, and hold the time in UTC, which a reader takes for
 its own time. Rows with values that not every reader can hold are refused: ``unreadable`` lists
 them. ORC's writer decides when a stripe is full, and holds it until then; where memory is short the

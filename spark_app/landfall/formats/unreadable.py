@@ -15,7 +15,7 @@ both     a map with a key that is there twice                        DuckDB fail
 
 ORC stores seconds, and nanoseconds from 0 to 999,999,999 after them. For a time before 1970 Arrow
 writes a negative number of nanoseconds, which it reads back, and which ORC's library for Java
-(Hive, Spark, Trino) refuses. That library reads days before 1582-10-15 as those of the Julian
+(Hive, Spark, Trino) refuses. That library reads days before 1582-10-15 as days of the Julian
 calendar, unless the file declares otherwise, which Arrow cannot write. Source: ORC Specification
 v1, "Timestamp Columns", "Date Columns" and "File Tail" (``calendar``). Of a key that is there twice
 some readers take the first value and others the last (Parquet's LogicalTypes.md, "Maps").

@@ -180,7 +180,7 @@ class Calendar:
         return bool(found) and found[-1].end <= horizon
 
     def recent(self, unit: Unit, until: int, count: int) -> datetime:
-        """The start of the first of so many periods of a unit before that of a time (ms)."""
+        """The start of the first of so many periods of a unit before the period of a time (ms)."""
         level = next(level for level in self._levels if level.unit is unit)
         start = level.floor(self._wall(until))
         for _ in range(count):

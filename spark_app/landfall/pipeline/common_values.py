@@ -61,7 +61,7 @@ def field_values(values: pa.Array) -> FieldValues:
 
 
 def is_text(type_: pa.DataType) -> bool:
-    """Return whether values of a type, none of which is text, are text as a field and as JSON."""
+    """Return whether values of a type other than text are text as a field and as JSON."""
     is_time = kinds.is_timestamp(type_) or kinds.is_date(type_) or kinds.is_time(type_)
     return bool(is_time or kinds.is_decimal(type_) or kinds.is_binary(type_))
 

@@ -7,7 +7,7 @@ cannot be used as it is registered, is asked for twice in a row, and then again 
 Where the registry is away, or has forgotten a schema, the one that is stored
 alongside the ledger is used.
 
-A registry may refuse one schema only, as that of another team. A producer can write its id, so
+A registry may refuse one schema only, such as another team's. A producer can write its id, so
 waiting for the right to read it would stop the topic partition for as long as the producer likes.
 If the registry still gives this login a schema that it has given before, it is the schema that is
 refused and not the login, and the rows with its id are bad.

@@ -2,7 +2,7 @@
 
 Time-outs of urllib3 and of sockets begin again with each byte, so that a server that sends one now
 and then, in its handshake, its headers or its body, holds a worker for as long as it likes. Here a
-timer cuts the connection, whatever it waits for.
+timer cuts the connection during any wait.
 """
 
 import socket

@@ -7,7 +7,7 @@ compiled by Google's protoc, of the package grpcio-tools, in a process of its ow
 process that it runs in when it meets an error of its own. The files of ``google/protobuf`` and
 those that Confluent's clients know without a reference are there for both.
 
-A registry's texts and names belong to whoever may register a schema. So the process gets neither
+A registry's texts and names belong to anyone who may register a schema. So the process gets neither
 as arguments, has limits and no environment (``run_protoc``), and names become files only if they
 are plain relative paths. What is wrong with a schema is a ValueError, which makes rows bad; only
 what says nothing about it is another error. See
@@ -32,7 +32,7 @@ from landfall.schemas import RegisteredSchema, SchemaKind, run_protoc
 SECONDS = 120
 """How long protoc may take."""
 _STOPPED = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
-"""Exit codes of a process that somebody else has ended."""
+"""Exit codes of a process that another process has ended."""
 _SHOWN, _READ = 300, 1_500
 """How many characters of protoc's errors are shown, and how many bytes are read for them."""
 MAX_REFERENCES = 1_000
@@ -65,7 +65,7 @@ def check_installed() -> None:
     """Return if all packages are there.
 
     Raises:
-        ValueError: one is not; the message says what to install.
+        ValueError: one is not; the message names what to install.
     """
     for package, module in (("protobuf", "google.protobuf"), ("grpcio-tools", "grpc_tools")):
         if not _has(module):
@@ -85,7 +85,7 @@ def _has(module: str) -> bool:
 def file_set(schema: RegisteredSchema) -> Any:
     """Return the ``FileDescriptorSet`` of a schema, its own file last.
 
-    The schema and each of its references may be text or descriptors, whichever the others are.
+    The schema and each of its references may be text or descriptors, independent of each other.
 
     Raises:
         ValueError: it is none, a file that it imports is missing, or a name cannot be a file's.
@@ -196,7 +196,7 @@ def _well_known(name: str) -> Any:
 
 
 def _importing(names: Iterable[str]) -> str:
-    """Return the text of a file that imports others; their names need no quoting."""
+    """Return the text of a file that imports other files; their names need no quoting."""
     imports = "".join(f'import "{_checked(name)}";\n' for name in names)
     return f'syntax = "proto3";\n{imports}'
 

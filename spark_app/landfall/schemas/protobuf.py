@@ -1,4 +1,4 @@
-"""Decoder ``Protobuf`` with a schema registry; without one it is that of ``pipeline.decoders``.
+"""Decoder ``Protobuf`` with a schema registry; without one, see ``pipeline.decoders``.
 
 ===============  =========  =======================================================================
 option           default    meaning

@@ -2,8 +2,8 @@
 
 Its arguments are the folder that holds the package grpc_tools, and nothing else: no text of a
 schema, and no name in one, is ever an argument, because protoc takes names that begin with ``-`` or
-``@`` for options, some of which start programs or read files. What protoc reads and writes lies in
-the working folder, under the names below. Never import Landfall here: the process gets no
+``@`` for options, and some options start programs or read files. What protoc reads and writes lies
+in the working folder, under the names below. Never import Landfall here: the process gets no
 environment, and so no ``PYTHONPATH``.
 
 Limits end a process whose schema is made to take for ever. The soft limit of CPU time is the lower

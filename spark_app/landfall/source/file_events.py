@@ -19,7 +19,7 @@ class EventSource(Protocol):
         ...
 
     def forget(self) -> None:
-        """Never give again what ``receive`` gave, if the source supports that.
+        """Never give again what ``receive`` gave, if that is for anybody to say.
 
         Raises:
             Retry, Stalled: as ``receive``.

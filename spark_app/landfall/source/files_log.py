@@ -61,7 +61,7 @@ class FilesLog:
         self.stopped: dict[TopicPartition, Stalled] = {}
 
     def take_in(self, state: State) -> None:
-        """Take in what DISCOVERs have handed out, but for feeds of which nothing is landed."""
+        """Take in what DISCOVERs have handed out, but for feeds that have not landed anything."""
         self._ends = {
             tp: feed.end * SPAN for tp, feed in state.feeds.items() if feed.leasing is None
         }
@@ -95,8 +95,9 @@ class FilesLog:
     ) -> Mapping[TopicPartition, DatedOffset | None]:
         """Return the end of each feed in which every file written before ``time`` has a number.
 
-        Of the others nothing: they may have more. Files that were written later may have numbers,
-        too; what gets one from now on was found by a listing that began at or after ``time``.
+        Feeds without such an end are left out: they may have more. Files that were written later
+        may have numbers, too; what gets one from now on was found by a listing that began at or
+        after ``time``.
         """
         closed = {tp: self.listed[tp] for tp in tps if tp in self.listed}
         return {

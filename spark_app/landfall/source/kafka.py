@@ -402,7 +402,7 @@ class KafkaLog:
 
     def _mirror_error(self, error: KafkaError | KafkaException) -> LandfallError:
         # Only a denial stops anything: the mirror is for other tools, and landing does not need it.
-        # That of one topic stops no other: readers of the topic are denied, too, and report it.
+        # A denied topic stops no other: readers of the topic are denied, too, and report it.
         translated = translate_error(error, "offset mirror")
         is_denied = isinstance(translated, Stalled) and translated.reason is Reason.SOURCE_DENIED
         return (

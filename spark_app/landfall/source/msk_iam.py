@@ -1,8 +1,7 @@
 """Tokens for Amazon MSK's IAM: a signed URL of the action ``kafka-cluster:Connect``, in base64.
 
 ``oauth_cb: landfall.source.msk_iam:token`` among a group's Kafka properties uses it, as the guide
-"Log in to Kafka" says. The credentials are those that boto3 finds, so the credentials of the pod's
-role.
+"Log in to Kafka" says. boto3 finds the credentials, so they are the pod role's.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """Dead letters: records that could not be landed, stored with the stage that failed and why.
 
 They are ordinary objects of the slice, Parquet files under ``object_names.dead_letter_key``, and
-count against the same memory budget. The columns are those of the Parquet envelope (``topic,
+count against the same memory budget. The columns are as in the Parquet envelope (``topic,
 partition, offset, timestamp, key, value, headers``, where the value is the original payload), then
 ``stage`` and ``error``.
 

@@ -21,7 +21,7 @@ _MAX_CAUSES = 10
 _PASSED_ON = (LandfallError, MemoryError, OSError)
 
 
-class StageFault(Exception):  # noqa: N818  # it is raised by nobody but ``stage``
+class StageFault(Exception):  # noqa: N818  # it is raised only by ``stage``
     """A stage raised an exception that may be caused by a record.
 
     Attributes:

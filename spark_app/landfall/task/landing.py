@@ -231,7 +231,8 @@ class _SliceLanding:
                 time.monotonic() - before,
             )
         except BaseException as error:
-            # No error in one slice may fail the others, and a panic of a library is no Exception.
+            # No error in one slice may fail the other slices, and a panic of a library is no
+            # Exception.
             if not isinstance(error, Exception) and not is_panic(error):
                 raise
             if isinstance(error, SchemasAway):
@@ -300,7 +301,7 @@ class _SliceLanding:
                 return
             part = chunk.take(np.arange(start, min(start + count, len(chunk))))
             start += len(part)
-            # The epoch of the last record of the chunk.
+            # The epoch of the chunk's last record.
             yield replace(part, leader_epoch=chunk.leader_epoch) if start == len(chunk) else part
 
     @property

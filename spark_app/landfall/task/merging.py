@@ -143,7 +143,7 @@ class _Merging:
         self._format = output_format(merge.output)
 
     def results(self) -> Iterator[MergeResult]:
-        """Merge; yields the results, of which there may be none."""
+        """Merge; yields the results, maybe none."""
         try:
             alike = self._by_schema()
         except Exception as error:  # noqa: BLE001  # of a plug-in, too

@@ -158,7 +158,7 @@ class ObjectWriter:
         return self.encoder.held_bytes + self._encoded_bytes
 
     def add(self, rows: ChosenRows) -> None:
-        """Add rows, at least one, whose offsets are above those of all rows before."""
+        """Add rows, at least one, whose offsets are above the offsets of all rows before."""
         offsets = rows.offsets
         if not self.rows:
             self.first_offset = int(offsets[0])

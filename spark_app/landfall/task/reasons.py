@@ -64,7 +64,7 @@ class PublicReasons:
 
 
 def _of_place(place: str, known: Mapping[str, str]) -> Iterator[str]:
-    """Yield the expected type at a place such as ``tags[3].x``, given that of ``tags``."""
+    """Yield the expected type at a place such as ``tags[3].x``, given the type of ``tags``."""
     while place not in known:
         cut = max(place.rfind("."), place.rfind("["))
         if cut < 0:

@@ -1,6 +1,6 @@
 """Routes landed rows by today's spec, to find those that belong elsewhere, or nowhere.
 
-Only rows that are payloads can be decoded once more. Others are made of payloads, such as typed
+Only rows that are payloads can be decoded once more. Other rows are made of payloads, such as typed
 columns, and need the payloads themselves.
 """
 

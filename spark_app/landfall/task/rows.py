@@ -2,8 +2,8 @@
 
 A ``Records`` builds its columns lazily from the reader's messages, and so keeps the whole chunk in
 memory. Buffered rows must not. Here the columns that the format writes, and only those, become
-Arrow columns, which can be selected, sliced and concatenated. ``ChosenRows`` holds the rows of a
-chunk that an output partition gets. Rows that make a block at once go to the encoder as they are chosen,
+Arrow columns, which can be selected, sliced and concatenated. ``ChosenRows`` are the rows of a
+chunk for one output partition. Rows that make a block at once go to the encoder as they are chosen,
 so that it copies a payload only once; rows that are buffered are copied, and the chunk is freed.
 Only a chunk that goes to one output partition as a whole is buffered without copying.
 """

@@ -91,7 +91,7 @@ _cached: list[_TaskResources] = []
 GARBAGE_THRESHOLD = 200_000
 """How many more objects are created than freed before Python's garbage collector looks for cycles.
 
-A chunk is 10,000 messages, all of which are freed by reference counting. With the default
+A chunk is 10,000 messages, all freed by reference counting. With the default
 threshold the collector scans them dozens of times while they are read, which takes a
 quarter of the time of reading.
 """

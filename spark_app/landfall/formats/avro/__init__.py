@@ -1,6 +1,6 @@
 """Format ``Avro``: object container files, to which payloads are copied as they are.
 
-Every file has one schema, that of its payloads, and their encoded values follow each other in
+Every file has one schema, its payloads', and their encoded values follow each other in
 blocks; nothing is decoded but to find that each payload is exactly one value of its schema.
 
 | option | default | meaning |

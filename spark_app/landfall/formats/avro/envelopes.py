@@ -14,7 +14,7 @@ inside itself, or has a field of      ``value``, and these four
 such a name, in any case
 ====================================  ==========================================================
 
-Readers that resolve the file's schema to that of the payloads see the payloads alone, in the first
+Readers that resolve the file's schema to the payloads' see the payloads alone, in the first
 case. A record inside itself cannot have more fields, for its inner ones do not.
 """
 

@@ -71,8 +71,8 @@ class Wanted:
         json: whether every value of ``Decoded.records`` must be a JSON object (format ``Json``).
         columns: whether the format writes the typed columns, if the group declares any, and not the
             payloads.
-        own_columns: whether the typed columns are those of the payloads' own schemas; the decoder
-            then returns ``Decoded.by_schema``. Only a decoder whose class says
+        own_columns: whether the typed columns follow the payloads' own schemas; the decoder
+            then returns ``Decoded.by_schema``. Only a decoder whose class has
             ``has_schemas = True`` is asked for these and the next.
         bodies: whether the format copies payloads together with their schema; the decoder then
             returns ``Decoded.by_schema`` without columns, and as payloads what the schema encodes.

@@ -134,7 +134,7 @@ def decoded(
     """Return rows with fields and typed columns, without those that have an error.
 
     Args:
-        records: the rows, none of which has fallen out.
+        records: the rows; none has fallen out.
         wanted: what the later stages need.
         fields: the fields.
         columns: what ``batch`` makes the typed columns of; not read if none are wanted.
@@ -189,7 +189,7 @@ def _integers(column: TypedColumn, array: pa.Array, errors: dict[int, str]) -> p
     try:
         return array.cast(target)
     except pa.ArrowInvalid:
-        # Only integers without a sign are beyond those of 64 bits, and none of them is negative.
+        # Only integers without a sign exceed the 64-bit ones, and none of them is negative.
         is_outside = pc.greater(array, pa.scalar(high, array.type))
         if pa.types.is_signed_integer(array.type):
             is_outside = pc.or_(is_outside, pc.less(array, pa.scalar(low, array.type)))

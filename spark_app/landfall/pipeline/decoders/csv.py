@@ -183,7 +183,7 @@ class Csv:
         starts = np.asarray(rows.offsets, np.int64)
         lengths, starts = np.diff(starts), starts[:-1].copy()
         values = self.dialect.plain_values(rows.values)
-        # The values of other rows follow those of all that Arrow has split.
+        # The values of other rows follow the values that Arrow has split.
         if len(quoted):
             assert self.quoted is not None, "it has chosen these rows"
             of_quoted, counts = self.quoted.split(texts.take(pa.array(quoted)))

@@ -111,7 +111,7 @@ class Delimited:
             errors: by row.
 
         Returns:
-            ``values``, and those of rows that contain a quote.
+            ``values``, and the values of rows that contain a quote.
         """
         starts, lengths = spans
         holding = np.flatnonzero(pc.match_substring(texts, quoted.quote).fill_null(False))  # noqa: FBT003  # Arrow's signature

@@ -1,4 +1,4 @@
-"""Rows whose columns are those of their own schemas, which the data names and the group does not.
+"""Rows whose columns follow their own schemas, which the data names and the group does not.
 
 A chunk may hold records of several schemas in any order. A decoder returns them apart: for each
 schema the positions of its rows, and their columns. The task writes the rows of each schema to

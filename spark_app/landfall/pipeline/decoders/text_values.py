@@ -15,7 +15,7 @@ Date       a day of the years 0001 to 9999 that exists, as ``2026-11-21``
 Nothing else is a value: no spaces, no hexadecimal digits, no ``NaN``, no ``TRUE``. Arrow's casts
 accept some of these, and fail as a whole for other texts. So a column is cast; where that fails,
 without the texts that have characters which are in no value; where that is not enough, in halves,
-down to a few rows, or distinct texts, of which a regular expression finds the well-formed ones.
+down to a few rows, or distinct texts, among which a regular expression finds the well-formed ones.
 What a text is read as depends on that text alone.
 """
 

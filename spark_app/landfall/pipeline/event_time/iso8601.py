@@ -1,10 +1,10 @@
 """One text in ISO 8601, and the instant of a moment. Pure.
 
-``datetime.fromisoformat`` reads nearly all forms. Read besides are those of XML Schema, which Secor
-reads: a date with a time zone (``2001-07-04Z``), the end of a day (``24:00``), and small ``t`` and
-``z``; the leap second of UTC, which is the first second of the next day; the day of a year
-(``2001-185``); and what programs write after a time: `` UTC`` and `` GMT`` (databases), and the
-name of a zone after an offset, which counts (``Z[UTC]``, Java, RFC 9557).
+``datetime.fromisoformat`` reads nearly all forms. Read besides are the forms of XML Schema, which
+Secor reads: a date with a time zone (``2001-07-04Z``), the end of a day (``24:00``), and small
+``t`` and ``z``; the leap second of UTC, which is the first second of the next day; the day of a
+year (``2001-185``); and what programs write after a time: `` UTC`` and `` GMT`` (databases), and
+the name of a zone after an offset, which counts (``Z[UTC]``, Java, RFC 9557).
 """
 
 import re

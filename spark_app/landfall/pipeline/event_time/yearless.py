@@ -1,6 +1,6 @@
-"""Event times from dates without a year, such as those of syslog. Pure.
+"""Event times from dates without a year, as in syslog. Pure.
 
-The year is that of the Kafka timestamp, or the one before or after it: the one that brings the time
+The year is the Kafka timestamp's, or the one before or after it: the one that brings the time
 nearest to the Kafka timestamp. So a line of 31 December that reaches Kafka on 1 January is dated a
 few minutes back, and not a year ahead. 29 February exists in leap years only; if none of the three
 is one, the text is no time.

@@ -10,7 +10,7 @@ parts ``parts`` puts together again.
 What holds: a row is exactly one value of its schema, from its first byte to its last, or it is
 rejected with a reason. No row can make another one wrong. Memory and time are bounded by the bytes
 there are, with ``node.MAX_LEVELS`` and ``node.MAX_EMPTY_ITEMS`` for what takes none. A field that
-nobody wants is skipped: its length is checked, and not whether its text is UTF-8.
+is not wanted is skipped: its length is checked, and not whether its text is UTF-8.
 
 JSON of a value: records and maps are objects, arrays arrays, enums and strings text, int, long,
 float, double and boolean themselves; bytes and fixed text of the code points 0 to 255; null null.

@@ -272,7 +272,7 @@ class _Blocks:
         view = self.cursor.data.bytes.data
         ends = self.cursor.end.tolist()
         wrong = np.zeros(len(self.whole), np.bool_)
-        # Positions of the caller's are arrays that others may hold.
+        # Positions of the caller's are arrays that other objects may hold.
         self.whole.at = self.whole.at.copy()
         for i, row in enumerate(self.rows.tolist()):
             place = _Place(

@@ -3,7 +3,7 @@
 A cursor has a row for each record, with the position that is read next, the position after the
 record's last byte, and the first error. A row with an error stays at its end, and what is read for
 it afterwards means nothing; the caller drops it. A position is never beyond the end, so that no
-length and no count, whatever it says, leads out of the record.
+length and no count leads out of the record.
 
 Source of the encoding: Apache Avro 1.12 specification, "Binary Encoding". The numbers are the
 zigzag varints of Protocol Buffers; eight bytes of each row are looked at as one word.

@@ -39,7 +39,7 @@ class Decimal:
         words = np.zeros((len(cursor), self.arrow.bit_width // 64), np.int64)
         wrong = (sizes == 0) & cursor.good
         is_short = (sizes > 0) & (sizes <= 8)
-        # Eight bytes, of which the number is the first ``sizes``, shifted down with their sign.
+        # Eight bytes; the number is the first ``sizes``, shifted down with their sign.
         heads = cursor.data.words[start].byteswap().view(np.int64)
         values = np.where(is_short, heads >> (64 - 8 * np.where(is_short, sizes, 8)), 0)
         words[:, 0], words[:, 1:] = values, (values >> 63)[:, np.newaxis]

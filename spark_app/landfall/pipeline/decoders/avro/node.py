@@ -24,7 +24,7 @@ of them, so that a few bytes could ask for any amount of memory."""
 
 
 class Malformed(Exception):  # noqa: N818  # what the record is
-    """A record cannot be read; the message says why."""
+    """A record cannot be read; the message is the reason."""
 
 
 class Node(Protocol):

@@ -8,7 +8,7 @@ that a long is not read as a double because that comes first.
 Columns of Avro types: records are structs, arrays lists, maps maps, enums text, fixed is binary,
 for in Arrow's type of fixed size a null takes as much memory as a value. A union of one type
 and null is a column of that type. A union of several types is a struct with one member for each
-type but null, named after the type, of which one has a value. A type inside itself is JSON.
+type but null, named after the type; one has a value. A type inside itself is JSON.
 """
 
 from collections.abc import Mapping
@@ -260,7 +260,7 @@ class _Compiler:
         return Union(path, branches, is_tagged, names if is_struct else None, tuple(nodes), arrow)
 
     def _checked(self, branch: Branch, nodes: list[Node], path: str) -> Branch:
-        """The branch, refused if its column is another than that of its member."""
+        """The branch, refused if its column differs from its member's."""
         if branch.member is None or branch.node.arrow == nodes[branch.member].arrow:
             return branch
         # Two recursive types of the writer's can be one of the reader's, and begin to be JSON at

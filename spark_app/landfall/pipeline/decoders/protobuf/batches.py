@@ -4,7 +4,7 @@ Only messages that ``admission`` admits are read here. ptars takes some payloads
 messages, such as one with a group that another one ends, so ``messages`` checks payloads first.
 What is left that ptars does not take fails for a whole batch, which is halved until the rows are
 found that ``messages`` then reads alone. Only leaves that ptars reads as google.protobuf does are
-read here: single fields of single messages, not of a ``oneof``, of which ptars gives all members
+read here: single fields of single messages, not of a ``oneof``, where ptars gives all members
 that a payload holds and google.protobuf the last. It gives a message of a recursive type as bytes,
 and unknown numbers of closed enums; rows with these and with a Timestamp out of range are left to
 ``messages``, too.

@@ -302,7 +302,7 @@ def is_single(field: Any) -> bool:
 
 
 def index_path(descriptor: Any) -> tuple[int, ...]:
-    """Return where a message is in its file: its index, after those of the messages around it."""
+    """Return the place of a message in its file: the indexes of enclosing messages, then its own."""
     path: list[int] = []
     at = descriptor
     while at is not None:
@@ -318,7 +318,7 @@ def index_path(descriptor: Any) -> tuple[int, ...]:
 
 
 def is_small(descriptor: Any) -> bool:
-    """Return whether all fields of a message can be columns, with those of the messages inside.
+    """Return whether all fields of a message can be columns, including messages inside.
 
     A message type counts wherever a field has it, for there it has columns of its own, but not
     inside itself. Sixty messages that have the next one twice have more fields than memory holds,

@@ -1,4 +1,4 @@
-"""Tells at once whether many payloads are messages of a type, as google.protobuf decides.
+"""Decides at once whether many payloads are messages of a type, as google.protobuf decides.
 
 The payloads are concatenated as a repeated field of one message, which google.protobuf then
 parses as a whole, a third of the time that parsing them one by one takes. Each keeps its length, so

@@ -251,7 +251,7 @@ def _struct(type_: Struct, made: pa.StructArray, odd: Bools) -> pa.Array:
 def mark_oneofs(
     oneofs: Sequence[tuple[str, ...]], made: pa.StructArray | pa.RecordBatch, odd: Bools
 ) -> None:
-    """Add the rows to ``odd`` that have several members of a oneof, of which the last counts."""
+    """Add the rows to ``odd`` that have several members of a oneof, where the last counts."""
     for oneof in oneofs:
         columns = [
             made.column(name) if isinstance(made, pa.RecordBatch) else made.field(name)

@@ -125,7 +125,7 @@ def load(
 ) -> tuple[Struct, str]:
     """Return a struct of an IDL that is given as text or as a file, which may include more.
 
-    With it the checksum of the file: its SHA-256; where it includes others, the SHA-256 of the
+    With it the checksum of the file: its SHA-256; where it includes more, the SHA-256 of the
     checksums of all, in the order in which they are first included.
 
     Raises:
@@ -169,7 +169,7 @@ _LOADS = count()
 
 
 def _module(file: str) -> str:
-    # thriftpy2 keeps modules by name, and those of included files by the name of the one that
+    # thriftpy2 keeps modules by name, and modules of included files by the name of the one that
     # includes them, if that ends with its file's. So no two loads may have one name: another file
     # "shared.thrift", of another folder, would be taken for the first.
     stem = file.rpartition("/")[2].removesuffix(".thrift")
