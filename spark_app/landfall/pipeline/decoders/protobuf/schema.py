@@ -302,7 +302,7 @@ def is_single(field: Any) -> bool:
 
 
 def index_path(descriptor: Any) -> tuple[int, ...]:
-    """Return the place of a message in its file: the indexes of enclosing messages, then its own."""
+    """Return the place of a message in its file: the indexes of outer messages, then its own."""
     path: list[int] = []
     at = descriptor
     while at is not None:
