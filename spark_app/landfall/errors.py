@@ -51,7 +51,7 @@ class StoreAway(Retry):
 class StoreDenied(StoreAway):
     """The store refuses: credentials, permissions, the bucket, or the request itself.
 
-    Someone may have to act. Landing goes on by itself afterwards: what was refused is tried again
+    Someone may have to act. Landing continues by itself afterwards: what was refused is tried again
     with growing pauses, and secrets are read again.
     """
 
@@ -82,7 +82,7 @@ class SchemasAway(Retry):
 class SchemasDenied(SchemasAway):
     """The schema registry refuses: credentials or permissions.
 
-    Someone may have to act. Landing goes on by itself afterwards, and secrets are read again.
+    Someone may have to act. Landing continues by itself afterwards, and secrets are read again.
     """
 
 
@@ -97,7 +97,7 @@ class DestinationAway(Retry):
 class DestinationDenied(DestinationAway):
     """The destination of a publisher refuses: credentials or permissions.
 
-    Someone may have to act. Publishing goes on by itself afterwards, and secrets are read again.
+    Someone may have to act. Publishing continues by itself afterwards, and secrets are read again.
     """
 
 
@@ -156,7 +156,7 @@ class LettersUnreachable(Stalled):
 
 
 class LogTruncated(Stalled):
-    """A log ends, or was written anew, below an offset that was read from it."""
+    """A log ends, or was written again, below an offset that was read from it."""
 
     def __init__(self, message: str, diverges_at: int) -> None:
         """Keep the first offset that the log does not have as it was read."""
@@ -204,7 +204,7 @@ so no message may name that.
 
 
 def how_to_install(extra: str) -> str:
-    """What somebody does to have the packages of an extra, as the end of a sentence."""
+    """Return how to install the packages of an extra, as the end of a sentence."""
     return (
         f"install the extra {extra} of {DISTRIBUTION}, as by pip install '.[{extra}]' in a checkout"
     )

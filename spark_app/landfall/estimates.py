@@ -1,4 +1,4 @@
-"""What landing costs, learned from what was landed. Pure.
+"""Costs of landing, learned from what was landed. Pure.
 
 A wrong estimate changes only how work is divided, never what is landed.
 """

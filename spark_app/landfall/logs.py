@@ -86,5 +86,5 @@ def _time(record: logging.LogRecord) -> datetime:
 
 
 def event_fields(record: logging.LogRecord) -> dict[str, object]:
-    """What the event carries in ``extra``: every attribute that logging does not set itself."""
+    """Return the event's ``extra``: every attribute that logging does not set itself."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}

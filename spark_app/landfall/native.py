@@ -1,4 +1,4 @@
-"""Which hot path runs: the extension ``landfall_native``, or pure Python.
+"""The hot path in use: the extension ``landfall_native``, or pure Python.
 
 Both read the same records and give the same errors. The extension needs less CPU time. It is built
 from ``native/`` where a Rust compiler is; without it, or with ``LANDFALL_NATIVE=off``, pure Python

@@ -155,7 +155,7 @@ def multipart_etag(parts: Sequence[Part]) -> str:
 
 
 def etag_contradicts(upload: Upload, etag: str) -> bool:
-    """Whether the ETag proves that an object was not made by the upload.
+    """Return whether the ETag proves that an object was not made by the upload.
 
     An ETag in another form, as some stores and SSE-KMS give it, proves nothing either way.
     """
@@ -164,7 +164,7 @@ def etag_contradicts(upload: Upload, etag: str) -> bool:
 
 
 def is_made_by(upload: Upload, found: ObjectStat | None) -> bool:
-    """Whether the object found at the upload's key was made by the upload."""
+    """Return whether the object found at the upload's key was made by the upload."""
     return (
         found is not None
         and (found.token, found.size) == (upload.token, upload.size)

@@ -72,7 +72,7 @@ class Backlog(Struct, frozen=True, gc=False):
     parts: tuple[PartSize, ...] = ()
 
     def up_to(self, end: int) -> "Backlog":
-        """What of it is below an offset; the age stays."""
+        """Return the part below an offset; the age stays."""
         offsets = OffsetRange(self.offsets.start, max(self.offsets.start, end))
         within = tuple(part for part in self.parts if part.end <= end)
         inside = next((part for part in self.parts if part.end > end), None)
@@ -114,7 +114,7 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What a batch may hold.
+    """Limits of a batch.
 
     Attributes:
         slots: number of tasks that can run at once.

@@ -183,7 +183,7 @@ def _is_private(text: str) -> bool:
 
 
 def _are_together(file: str, other: str) -> bool:
-    """Whether two files are in one folder, which is not the root."""
+    """Return whether two files are in one folder, which is not the root."""
     folder = _path(file).parent
     return folder == _path(other).parent and folder != PurePosixPath("/")
 
@@ -246,7 +246,7 @@ def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None =
     Args:
         spec: the group's spec, or that of some topics.
         path: of the fields that it is made of, which errors begin with.
-        stored: schemas beside the ledger, which take the place of a registry that is away.
+        stored: schemas next to the ledger, which replace a registry that is away.
 
     Raises:
         Stalled: SPEC_INVALID; the message starts with the path of the field.
@@ -471,7 +471,7 @@ def _asked(decode: Decode) -> Iterator[SchemaRegistry | None]:
 
 
 def _asks_registry(decoder: str) -> bool:
-    """Whether a decoder gets to know the registry: one that has schemas, or a plug-in."""
+    """Return whether a decoder gets to know the registry: one that has schemas, or a plug-in."""
     return DECODERS.get(decoder, _WITH_SCHEMAS).startswith(_WITH_SCHEMAS)
 
 
@@ -573,7 +573,7 @@ def _read_file(path: str) -> bytes:
 
 
 def import_class(field: str, kind: str, name: str, built_in: Mapping[str, str]) -> Any:
-    """Return the class behind a name. Only its protocol says what it can do, hence ``Any``."""
+    """Return the class of a name. Only its protocol defines what it can do, hence ``Any``."""
     path = built_in.get(name, name)
     module, colon, attribute = path.partition(":")
     if not colon:

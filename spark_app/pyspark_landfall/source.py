@@ -206,7 +206,7 @@ def _plans_with_filters() -> bool:
 
 
 class Files(InputPartition):
-    """What one task reads."""
+    """Files that one task reads."""
 
     def __init__(self, source: RowSource, files: Sequence[File]) -> None:
         """Keep it; the task reads it."""
@@ -263,7 +263,7 @@ class PruningReader(SlotReader):
 
 
 def _may_hold(file: File, column: str, holds: Callable[[str], bool]) -> bool:
-    """Whether rows of the file may pass a filter; a folder without a value holds null."""
+    """Return whether rows of the file may pass a filter; a folder without a value holds null."""
     values = file.partition_values
     if column not in values:
         return True

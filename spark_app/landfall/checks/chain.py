@@ -37,7 +37,7 @@ class Chain:
     Attributes:
         state: the state after the last good slot.
         slots, commits, slices, snapshots, replaces: how many of each were checked.
-        leases: those of parts of files, and what became of them.
+        leases: those of parts of files, and their outcomes.
         anchors: the hashes that slots must have, by their number.
     """
 
@@ -325,7 +325,7 @@ def _check_added_again(state: State, record: Add) -> Finding | None:
 
 
 def _is_named_after(group: str, landed: LandedObject, slice_: Slice, generation: int) -> bool:
-    """Whether the key is that of the slice's first object, or of a later one of the slice.
+    """Return whether the key is that of the slice's first object, or of a later one of the slice.
 
     The first is named by the start of the slice, later ones by the first offset inside.
     """

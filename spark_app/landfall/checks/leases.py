@@ -1,4 +1,4 @@
-"""Counts what became of the numbers of external feeds, by the records alone. Pure.
+"""Counts the outcomes of the numbers of external feeds, by the records alone. Pure.
 
 ``landfall.ledger.feeds.leases`` folds them; here they are counted again in another way, so that a
 fold which loses a number, or gives one to two workers, shows up in ``landfall fsck``.
@@ -25,7 +25,7 @@ class _Numbers:
 
 
 class LeaseCounts:
-    """What became of the numbers of each external feed, as far as its records were counted.
+    """The outcome of the numbers of each external feed, as far as its records were counted.
 
     Attributes:
         leases: how many LEASEs were counted.

@@ -1,4 +1,4 @@
-"""Whether the records of loads that publishers keep beside the ledger are there, and whole. Pure.
+"""Whether the records of loads that publishers keep next to the ledger are there, and whole. Pure.
 
 A publisher that loads by jobs keeps a chain for each table: invariant I11. The formats, and how
 many loads are kept, are stated here a second time; see ``landfall.publish.bigquery``.
@@ -107,7 +107,7 @@ def missing_record(key: str) -> Finding:
 
 
 def check_record(prefix: str, key: str, body: bytes) -> Finding | None:
-    """What is wrong with a record of loads, or None; the prefix is that of all publishers."""
+    """Return what is wrong with a record of loads, or None; the prefix is all publishers'."""
     match = _RECORD.fullmatch(key.removeprefix(prefix))
     try:
         if not match:

@@ -1,4 +1,4 @@
-"""Finds what became of one offset, as far as the ledger alone shows it. Pure."""
+"""Finds the outcome of one offset, as far as the ledger alone shows it. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -104,7 +104,7 @@ OffsetState = Unknown | BeforeStart | NotLanded | Skipped | Committed
 
 
 def find_offset(records: Iterable[Record], tp: TopicPartition, offset: int) -> OffsetState:
-    """What became of an offset, given the whole ledger; of a recreated topic, in its last life."""
+    """Return an offset's outcome by the whole ledger; of a recreated topic, in its last life."""
     state: OffsetState = Unknown()
     for effect in (each for record in records for each in effects(record, tp)):
         match effect:
@@ -235,7 +235,7 @@ def places(
 
 
 def _is_made_of(place: Place, gone: Iterable[Place]) -> bool:
-    """Whether rows of a merged object may be those of one of these places, which retired.
+    """Return whether rows of a merged object may be those of one of these places, which retired.
 
     An object is merged within its folder.
     """

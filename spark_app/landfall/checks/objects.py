@@ -59,12 +59,12 @@ def merge_by_key(
 
 
 def is_proven(upload: Upload, etag: str) -> bool:
-    """Whether this ETag alone proves that the object was made by this upload."""
+    """Return whether this ETag alone proves that the object was made by this upload."""
     return bool(expected := multipart_etag(upload.parts)) and etag.strip('"') == expected
 
 
 def check_object(named: NamedObject, found: ObjectStat | None) -> Finding | None:
-    """What is wrong with the object that was found under a key, or None.
+    """Return what is wrong with the object found under a key, or None.
 
     An empty token was not requested and is not compared. An object that is not applied yet may be
     missing.
@@ -91,7 +91,7 @@ def check_object(named: NamedObject, found: ObjectStat | None) -> Finding | None
 
 
 def check_bytes(named: NamedObject, crc32: int) -> Finding | None:
-    """What is wrong with an object's bytes, given their checksum, or None."""
+    """Return what is wrong with an object's bytes, given their checksum, or None."""
     expected = named.landed.crc32
     if crc32 == expected:
         return None
@@ -99,7 +99,7 @@ def check_bytes(named: NamedObject, crc32: int) -> Finding | None:
 
 
 def is_landfall_object(key: str, group: str) -> bool:
-    """Whether a key is that of a data object, or of dead letters of this group."""
+    """Return whether a key is that of a data object, or of dead letters of this group."""
     try:
         object_names.origin(group, key)
     except ValueError:

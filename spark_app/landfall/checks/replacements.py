@@ -24,7 +24,7 @@ Find = Callable[[str], LandedObject | None]
 def check_replace(
     group: str, before: State, record: Replace, listed: Replaced, find: Find
 ) -> Iterator[Finding]:
-    """What is wrong with the objects of a list.
+    """Return what is wrong with the objects of a list.
 
     Args:
         group: name of the group.

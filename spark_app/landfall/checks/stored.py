@@ -1,6 +1,6 @@
 """Which schemas and specs records name, and whether what is stored under the names is right. Pure.
 
-Both are stored beside the ledger before a record names them, under the SHA-256 of their bytes:
+Both are stored next to the ledger before a record names them, under the SHA-256 of their bytes:
 invariants I9 and I10.
 """
 

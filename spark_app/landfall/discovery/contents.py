@@ -10,7 +10,7 @@ parked or given up. So these do not count, and a copy under another name is land
 
 A copy is found while the first file waits to be landed, too. If that one turns out to be unreadable
 it is parked, and the next listing of all names takes the copy: what is left out is known nowhere,
-and is judged anew by each.
+and is judged again by each.
 
 In memory are only fingerprints of contents, 8 bytes a file, for each piece of the index. A piece
 never changes, so after a merge only the pieces that it made are read. Two contents may have one
@@ -58,7 +58,7 @@ class KnownContents:
 
         Raises:
             Stalled: LEDGER_BROKEN, a piece is gone or damaged.
-            Retry: the store failed; calling again goes on.
+            Retry: the store failed; calling again continues.
         """
         if self._index is index:
             return
@@ -113,7 +113,7 @@ class KnownContents:
                 yield from self._confirm(index, piece, file)
 
     def _is_current(self, confirmed: _Confirmed) -> bool:
-        """Whether the index has the file as it was confirmed."""
+        """Return whether the index has the file as it was confirmed."""
         is_newer = self._index is not None and confirmed.other.name in self._index.recent
         return confirmed.piece in self._stored and not is_newer
 

@@ -82,7 +82,7 @@ class KnownIndex:
             yield older
 
     def find(self, name: str) -> KnownFile | None:
-        """What is known of the file of this name; None for nothing.
+        """Return what is known of the file of this name, or None.
 
         Raises:
             Stalled: LEDGER_BROKEN, a piece of the index is gone or damaged.

@@ -1,4 +1,4 @@
-"""The files of a feed, and what has become of each.
+"""The files of a feed, and the state of each.
 
 ==============  ==============================================================================
 state           the file
@@ -32,7 +32,7 @@ from landfall.store import Slots
 
 
 class LandingState(StrEnum):
-    """What has become of a file."""
+    """The state of a file."""
 
     PENDING = "Pending"
     IN_PROGRESS = "InProgress"
@@ -48,7 +48,7 @@ class FileStatus:
     Attributes:
         name: of the file.
         size: of the version that has numbers, in bytes.
-        state: what has become of it.
+        state: its state.
         first: the first number of its parts; -1 if it has none yet.
         last: the last one.
         attempts: how often it was tried, if it is not landed.
@@ -119,7 +119,7 @@ class Inventory:
 
         Args:
             listing: the files there that count, in the order of their names.
-            changed: what is said of files that were written anew; of those that are landed, also
+            changed: what is said of files that were written again; of those that are landed, also
                 the state.
 
         Raises:
@@ -175,7 +175,7 @@ class Inventory:
         return status
 
     def _has_rows(self, status: FileStatus, left: _Unlanded) -> bool:
-        """Whether rows of a file are landed that is not landed as a whole."""
+        """Return whether rows of a file are landed that is not landed as a whole."""
         passed = min(self._next, status.last + 1) - status.first
         is_begun = self._next in left.again or status.first <= self._next <= status.last
         others = len(left.again) + len(left.ignored)

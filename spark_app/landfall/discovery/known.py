@@ -99,7 +99,7 @@ _pieces = msgspec.json.Decoder(_Piece)
 
 
 def state_of(file: ListedFile, known: KnownFile | None) -> FileState:
-    """What is known of a listed file, by what is known of its name."""
+    """Return what is known of a listed file, by what is known of its name."""
     if known is None:
         return FileState.NEW
     if (known.size, known.etag) != (file.size, file.etag):

@@ -91,10 +91,10 @@ class FeedLooker:
 
         Args:
             feed: what the ledger knows.
-            again: parked parts that are to be tried again; those of files that were written anew
+            again: parked parts that are to be tried again; those of files that were written again
                 are replaced instead.
             now: the time.
-            anew: list all names, whenever the last listing of all was; one that goes on ends first.
+            anew: list all names, whenever they were last listed; a listing under way ends first.
 
         Raises:
             Stalled: LEDGER_BROKEN, something that the ledger names is gone or damaged;
@@ -139,7 +139,7 @@ class FeedLooker:
         return replace(rules, same_contents=partial(self._same_contents, unread))
 
     def adopt(self, seen: Look) -> None:
-        """Go on from a look whose list a DISCOVER names, or that found nothing."""
+        """Continue from a look whose list a DISCOVER names, or that found nothing."""
         self._position = seen.found.position
         if seen.listed:
             self.adopt_list(seen.listed, seen.parts)
@@ -197,7 +197,7 @@ class FeedLooker:
         self._position = Position()
 
     def has_to_merge(self, feed: Feed) -> bool:
-        """Whether so many lists are not in the index that they would fill memory."""
+        """Return whether so many lists are not in the index that they would fill memory."""
         through = feed.known.through if feed.known else 0
         return sum(each.end > through for each in feed.lists) >= MAX_MERGED
 
@@ -254,7 +254,7 @@ class FeedLooker:
         return self._index
 
     def _is_outdated(self, index: KnownIndex, part: ListedPart) -> bool:
-        """Whether another version of a part's file has numbers already."""
+        """Return whether another version of a part's file has numbers already."""
         known = index.find(part.name)
         return known is not None and (known.size, known.etag) != (part.size, part.etag)
 
@@ -271,7 +271,7 @@ class FeedLooker:
 
 
 def _can_be(name: str) -> bool:
-    """Whether there can be a file of this name."""
+    """Return whether there can be a file of this name."""
     try:
         check_name(name)
     except ValueError:

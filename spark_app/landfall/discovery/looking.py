@@ -96,7 +96,7 @@ class Position:
         return replace(self, late=frozenset(islice(late, MAX_LATE)))
 
     def is_relist_due(self, rules: Rules, now: datetime) -> bool:
-        """Whether the next listing is of all names. One that has not ended goes on before."""
+        """Whether the next listing is of all names. One that has not ended continues first."""
         if self.relisted is None:
             return True
         return not self.has_more and now - self.relisted >= rules.relist
@@ -124,7 +124,7 @@ class Skipped:
     Attributes:
         files: how many.
         reasons: the names of the first of them, and why.
-        changed: those among the first that were written anew.
+        changed: those among the first that were written again.
         duplicates: how many of them have the contents of others.
         refused: how many of them have a name or a size that cannot be landed.
         first_refused: why the first of these cannot; empty if there is none.
@@ -140,7 +140,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a look has found.
+    """Findings of a look.
 
     Attributes:
         files: what gets numbers, in order. Those that are ``CHANGED`` replace a version.
@@ -221,7 +221,7 @@ class _Look:
         self.changed: list[str] = []
 
     def takes(self, file: ListedFile) -> bool:
-        """Whether the file is dealt with: if it is not, the next look begins with it."""
+        """Return whether the file is dealt with: if it is not, the next look begins with it."""
         is_late = self._is_late(file.name)
         if file.name <= self.last and not is_late:
             raise ValueError(f"lists {file.name!r} after {self.last!r}")
@@ -260,7 +260,7 @@ class _Look:
         )
 
     def _order(self, found: FoundFile) -> tuple[bool, datetime, str]:
-        # What has begun goes on: rows of one file follow each other.
+        # What has begun continues: rows of one file follow each other.
         time = _FIRST if self.rules.ordered_names else found.file.modified
         return found.state is not FileState.STARTED, time, found.file.name
 
@@ -293,17 +293,17 @@ class _Look:
         )
 
     def _is_any_unseen(self) -> bool:
-        """Whether a name was to be looked up, and the store did not answer."""
+        """Return whether a name was to be looked up, and the store did not answer."""
         return any(name <= self.start and name not in self.looked_up for name in self.position.late)
 
     def _is_left(self, name: str) -> bool:
-        """Whether a name that was to be looked up is still to be."""
+        """Return whether a name that was to be looked up is still to be."""
         if name <= self.start:
             return name not in self.looked_up
         return self.has_more and name > self.last
 
     def _numbers(self, file: ListedFile, state: FileState, known: KnownFile | None) -> bool:
-        """Whether there was room for the file, which is not known, or it needs none."""
+        """Return whether there was room for the file, which is not known, or it needs none."""
         if state is not FileState.STARTED and not self._is_settled(file):
             return True
         reason = self._reason_to_skip(file, state)
@@ -326,7 +326,7 @@ class _Look:
         return self._adds(file, state, _from_byte(parts, done))
 
     def _adds(self, file: ListedFile, state: FileState, parts: tuple[FilePart, ...]) -> bool:
-        """Whether all of the parts had room."""
+        """Return whether all of the parts had room."""
         room = self.rules.most_parts - self.parts
         if len(parts) > room and self.files:
             return False
@@ -336,7 +336,7 @@ class _Look:
         return len(parts) <= room
 
     def _is_settled(self, file: ListedFile) -> bool:
-        """Whether the file has not been written for long enough; if not, it waits."""
+        """Return whether the file has not been written for long enough; if not, it waits."""
         settle, seen = self.rules.settle, self.position.waiting.get(file.name)
         is_other = seen is not None and (seen.size, seen.etag) != (file.size, file.etag)
         since = self.now if seen is None or is_other else seen.since

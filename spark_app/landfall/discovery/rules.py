@@ -18,7 +18,7 @@ It raises ``ValueError`` for a name that the reader cannot read.
 
 
 class OnChange(StrEnum):
-    """What becomes of a file with numbers that is written anew."""
+    """The treatment of a file with numbers that is written again."""
 
     LAND = "Land"
     """The new version gets numbers as a new file does."""
@@ -36,7 +36,7 @@ class Rules:
         exclude: patterns, none of which matches a whole name that counts.
         settle: for how long a file must not have been written.
         ordered_names: number the files of a look in the order of names, not of their times.
-        on_change: what becomes of a file that is written anew.
+        on_change: how a file that is written again is treated.
         is_unlanded: whether no row is landed of the version of a file that has numbers, nor will
             be: then the new version gets numbers, whatever ``on_change`` says.
         relist: how long after a listing of all names the next one is due.
@@ -71,7 +71,7 @@ class Rules:
         object.__setattr__(self, "_exclude", _compiled("exclude", self.exclude))
 
     def counts(self, name: str) -> bool:
-        """Whether the file of this name counts."""
+        """Return whether the file of this name counts."""
         is_in = not self._include or any(pattern.fullmatch(name) for pattern in self._include)
         return is_in and not any(pattern.fullmatch(name) for pattern in self._exclude)
 

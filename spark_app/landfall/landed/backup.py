@@ -90,7 +90,7 @@ class LandedBackup:
 
 
 def another_topic(group: str, life: Life | None, topic_id: str) -> str:
-    """What is wrong with a life of a topic partition that is not of this topic."""
+    """Return what is wrong with a life of a topic partition that is not of this topic."""
     if life is None:
         return f"{group} has never landed it"
     return (

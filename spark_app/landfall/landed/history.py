@@ -238,7 +238,7 @@ class History:
         return self._segments[key]
 
     def _catalog(self, tp: TopicPartition) -> list[Entry]:
-        """Which segments say something about a topic partition, in order."""
+        """Return the segments with entries of a topic partition, in order."""
         segments = self.state.segments
         known, found = self._catalogs.get(tp, (-1, []))
         if known != len(segments):

@@ -42,7 +42,7 @@ def open_log(group: ConsumerGroup, state: State | None = None) -> KafkaLog | Fil
 
 
 def open_reader(landed: LandedSource) -> LandedReader:
-    """What reads the objects of another group.
+    """Open the reader of another group's objects.
 
     Raises:
         Stalled, Retry: as ``open_log``.
@@ -52,7 +52,7 @@ def open_reader(landed: LandedSource) -> LandedReader:
 
 
 def open_lost_reader(group: ConsumerGroup) -> LandedReader:
-    """What reads offsets that Kafka has lost, from the objects of the group that the spec names.
+    """Open the reader of offsets that Kafka lost, from objects of the group that the spec names.
 
     Raises:
         Stalled: OBJECT_LOST, the spec names none; or as ``open_log``.

@@ -125,7 +125,7 @@ class Counting:
 
     @property
     def found(self) -> Iterator[FoundRange]:
-        """What is known of ranges; what none without a fault covers is in no COMMIT."""
+        """Return what is known of ranges; what none without a fault covers is in no COMMIT."""
         for each in self.ranges:
             yield each.offsets, _why_left_out(self.group, each.landed)
         yield from self.mixed.values()
@@ -239,7 +239,7 @@ class Counting:
         left_out: frozenset["Bounds"],
         known: frozenset[tuple[str, "Bounds"]] | None,
     ) -> "_Rows | None":
-        """Which rows of a new object are of this life of the topic partition; None if none is.
+        """Return the rows of a new object of this life of the topic partition; None if none is.
 
         Sections outside of the slice are left out: nobody asks for them, and a REPLAY that landed
         them is not among the records.
@@ -360,7 +360,7 @@ def counting(
     lists: Mapping[int, Replaced],
     expired: int = -1,
 ) -> Counting:
-    """What counts of a slice.
+    """Return what counts of a slice.
 
     Args:
         group: the name of the group that landed it.
@@ -423,12 +423,12 @@ def _covered(counting: Counting) -> tuple[int, Stalled | None]:
 
 
 def not_landed(group: str, tp: TopicPartition, offset: int) -> Stalled:
-    """What is wrong with an offset that no record is about."""
+    """Return what is wrong with an offset that no record is about."""
     return Stalled(Reason.DATA_LOSS, f"{tp}: offset {offset} is in no COMMIT of {group}")
 
 
 def row_mask(rows: Sequence[RowRange], start: int, count: int) -> list[bool]:
-    """Which of the rows ``start <= row < start + count`` are in one of these ranges."""
+    """Return which of the rows ``start <= row < start + count`` are in one of these ranges."""
     wanted = [False] * count
     for first, end in rows:
         low, high = max(first, start) - start, min(end, start + count) - start

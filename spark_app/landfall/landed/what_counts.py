@@ -28,7 +28,7 @@ class WhatCounts:
         self.landed_by = LandedBy(history, field)
 
     def of(self, slice_: Slice, life: Life) -> Counting:
-        """What counts of a slice, in this life of its topic partition.
+        """Return what counts of a slice, in this life of its topic partition.
 
         Raises:
             Stalled: LEDGER_BROKEN, a segment, a list or a slot is gone or damaged.

@@ -9,7 +9,7 @@ from landfall.ledger.segments import GROUP_SIZE, Entry
 
 
 def records_in_segments(lane: Lane, tp: TopicPartition, offset: int) -> list[Record] | None:
-    """The records in segments that say what became of an offset, by the last snapshot.
+    """The records in segments that record the outcome of an offset, by the last snapshot.
 
     None if the whole ledger has to be read for that: the offset is not landed in a segment, or
     since the last segment a topic partition entered or left, objects were lost, or dead letters

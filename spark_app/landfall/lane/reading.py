@@ -184,7 +184,7 @@ class Lane:
                 return self._fold_on(snapshot)
             except Stalled as error:
                 # If this read was suspended, slots after the snapshot may have been rolled up and
-                # deleted meanwhile, as in ``follow``. A later snapshot is behind them.
+                # deleted meanwhile, as in ``follow``. A later snapshot is after them.
                 newer = self.last_snapshot() or EMPTY
                 if error.reason is not Reason.LEDGER_BROKEN or newer.seq <= snapshot.seq:
                     raise
@@ -204,7 +204,7 @@ class Lane:
             if error.reason is not Reason.LEDGER_BROKEN:
                 raise
             # Since ``state`` was read, its next slots may have been rolled up and deleted, and a
-            # driver that was frozen may have put an OPEN where one was. Reading anew starts behind
+            # driver that was frozen may have put an OPEN where one was. Reading again starts after
             # all that.
             return self.read()
 
@@ -241,7 +241,7 @@ class Lane:
         """The state after each slot that follows ``state``, with what it calls visible.
 
         Raises:
-            Stalled: LEDGER_BROKEN; if a state was kept from earlier, reading anew may help, as in
+            Stalled: LEDGER_BROKEN; if a state was kept from earlier, reading again may help, as in
                 ``follow``.
         """
         at: tuple[State, Visible] | None = None

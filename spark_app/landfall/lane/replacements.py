@@ -13,7 +13,7 @@ from landfall.store import Slots
 
 
 def has_replaced(state: State) -> bool:
-    """Whether objects were ever replaced, or are to be."""
+    """Return whether objects were ever replaced, or are to be."""
     return bool(state.replaced) or state.replaced_known_from >= 0
 
 

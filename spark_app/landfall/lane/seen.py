@@ -54,10 +54,10 @@ class SeenObjects:
         try:
             return self._stat(key)
         except LettersUnreachable:
-            return None  # the ledger confirms it, if its driver goes on or when it ends
+            return None  # the ledger confirms it, if its driver continues or when it ends
 
     def has(self, landed: LandedObject) -> bool:
-        """Whether the object was seen."""
+        """Return whether the object was seen."""
         return _name(landed) in self._seen
 
     def through(self, state: State) -> int:

@@ -149,7 +149,7 @@ class StoredSegment:
         return self._block(self._read(block.start, block.length))[seq - block.first]
 
     def index(self, tp: TopicPartition) -> list[Entry]:
-        """Which of its slots say something about a topic partition."""
+        """Return its slots with entries of a topic partition."""
         return self._entries(self.directory.index, tp)
 
     def catalog(self, tp: TopicPartition) -> list[Entry]:

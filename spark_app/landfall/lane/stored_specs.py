@@ -20,7 +20,7 @@ _NO_PLACE: Mapping[str, Any] = MappingProxyType({"url": "file:///nowhere"})
 def read_spec(
     slots: Slots, lane: tuple[str, str], name: str, place: Mapping[str, Any] = _NO_PLACE
 ) -> TopicSpecs | None:
-    """What is stored under a name, as the spec of every topic; None if it cannot be read.
+    """Read what is stored under a name, as the spec of every topic; None if it cannot be read.
 
     Args:
         slots: hold the stored specs.

@@ -33,7 +33,7 @@ MAX_OPEN_ATTEMPTS = 100
 
 @dataclass(frozen=True, slots=True)
 class OpenRequest:
-    """What an OPEN says about the driver that appends it.
+    """Fields of an OPEN about the driver that appends it.
 
     Attributes:
         writer: random name, new for each OPEN.
@@ -130,7 +130,7 @@ class LaneWriter:
         return self.state
 
     def seal(self) -> State:
-        """Seal the present epoch with an OPEN of this writer's own, and go on in the next.
+        """Seal the present epoch with an OPEN of this writer's own, and continue in the next.
 
         Only slots of a sealed epoch can be rolled up, and a driver may live for months.
 

@@ -1,4 +1,4 @@
-"""What records say of ranges, objects and topic partitions, as events: one reading of each. Pure.
+"""Effects of records on ranges, objects and topic partitions, as events: one reading of each. Pure.
 
 Whoever wants to know what is landed, by which spec, and which objects count reduces these events
 and does not look at types of records. So a new type of record, or a new meaning of one, is brought
@@ -136,7 +136,7 @@ class ObjectGivenUp(msgspec.Struct, frozen=True, gc=False):
 
 
 class ObjectsReplaced(msgspec.Struct, frozen=True):
-    """Objects are to take the place of others, as a list says that is stored beside the ledger."""
+    """Objects are to replace other objects, as a list records that is stored next to the ledger."""
 
     slot: int
     record: Replace
@@ -158,7 +158,7 @@ class ObjectsReplaced(msgspec.Struct, frozen=True):
 
 
 class PartsNumbered(msgspec.Struct, frozen=True):
-    """Parts of a feed's files get numbers, or what became of parked ones is decided."""
+    """Parts of a feed's files get numbers, or the outcome of parked ones is decided."""
 
     slot: int
     record: Discover
@@ -185,7 +185,7 @@ Effect = (
 
 
 def effects(record: Record, tp: TopicPartition | None = None) -> Sequence[Effect]:  # noqa: C901, PLR0911  # one arm per type
-    """What a record says, in its order; nothing if it says nothing of all this.
+    """Return the effects of a record, in its order; empty if it has none.
 
     Args:
         record: the record.
@@ -227,7 +227,7 @@ def effects(record: Record, tp: TopicPartition | None = None) -> Sequence[Effect
 
 
 def decided_slices(record: Record) -> Sequence[LandedSlice] | Sequence[ReplayedSlice]:
-    """What a record lands, with the objects that it decides; nothing if it lands nothing."""
+    """Return the slices that a record lands, with the objects it decides; empty if it lands none."""
     return record.slices if isinstance(record, Commit | Replay) else ()
 
 

@@ -12,7 +12,7 @@ from landfall.ledger.offsets import OffsetRange, TopicPartition
 
 
 class Decision(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Who asked for something that Landfall does not do by itself.
+    """The author of a request for something that Landfall does not do by itself.
 
     Attributes:
         verb: the command, such as ``skip`` or ``unblock``.

@@ -119,7 +119,7 @@ def fold_applied(state: State, body: bytes) -> tuple[State, Visible]:
 
 
 def _is_after_look(record: Record) -> bool:
-    """Whether only a driver that has looked at the log's topics writes such a record."""
+    """Return whether only a driver that has looked at the log's topics writes such a record."""
     match record:
         case Commit() | Finalize() | Run():
             return True

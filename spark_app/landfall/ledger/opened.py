@@ -172,7 +172,7 @@ class OpenedSpecs:
                 yield slot, generation, digest
 
     def __contains__(self, generation: int) -> bool:
-        """Whether any slot of a generation is known."""
+        """Return whether any slot of a generation is known."""
         return generation in self._opens
 
     def digest(self, generation: int, slot: int) -> str:

@@ -10,7 +10,7 @@ opening a lane reads only the records after it. ``Yield`` hands the lane over.
 ``Finalize`` says up to which event time topics are complete, ``Run`` that a closed range is landed,
 ``Applied`` that more objects are visible. ``Discover`` numbers parts of files, which are the log of
 a feed. ``Lease`` gives such parts to a worker that is none of Landfall's, ``Extend`` gives it more
-time, and ``LeaseOutcome`` says what became of them. ``Replace`` puts objects in the place of
+time, and ``LeaseOutcome`` records their outcome. ``Replace`` puts objects in the place of
 others, and ``Retired`` says that those are gone. A ``Decision`` says who asked for what, and why.
 
 The names of the types' tags and fields are the persisted format: renaming one is a new version.
@@ -241,7 +241,7 @@ class Extend(BaseRecord, frozen=True, tag="EXTEND", omit_defaults=True):
 
 
 class LeaseOutcome(BaseRecord, frozen=True, tag="OUTCOME", omit_defaults=True):
-    """What became of parts of a lease, which are its holder's no more.
+    """The outcome of parts of a lease that its holder no longer has.
 
     ``done`` is final. The others may be leased again: ``failed`` and ``expired`` ones, which are
     all that are left, after one more attempt, and ``returned`` ones as if they never were. ``at``

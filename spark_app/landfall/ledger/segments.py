@@ -113,7 +113,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """Slot or segment ``at`` says something about ``offsets`` of a topic partition.
 
     ``begins`` says that the topic partition enters or leaves there: a recreated topic's offsets
-    begin anew.
+    begin again.
     """
 
     topic: str
@@ -124,7 +124,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     begins: bool = False
 
     def concerns(self, tp: TopicPartition) -> bool:
-        """Whether the entry is about this topic partition."""
+        """Return whether the entry is about this topic partition."""
         return (self.topic, self.partition) == (tp.topic, tp.partition)
 
 
@@ -250,7 +250,7 @@ def bucket_of(topic: str, partition: int) -> int:
 
 
 def tag_of(kind: type[Record]) -> str:
-    """What a record of this type is called in the ledger."""
+    """Return the name of this record type in the ledger."""
     return str(kind.__struct_config__.tag)
 
 

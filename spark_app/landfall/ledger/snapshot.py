@@ -54,7 +54,7 @@ class _Lease(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Leasing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of the numbers of an external feed."""
+    """The outcome of the numbers of an external feed."""
 
     leased_to: int = 0
     done: int = 0

@@ -137,7 +137,7 @@ class LeasedPart:
 
 @dataclass(frozen=True, slots=True)
 class OpenLease:
-    """Parts that are a worker's, until it says what became of them or is too late.
+    """Parts that are a worker's, until it reports their outcome or is too late.
 
     Attributes:
         holder: the worker.
@@ -154,7 +154,7 @@ class OpenLease:
 
 @dataclass(frozen=True, slots=True)
 class Leasing:
-    """What became of the numbers of an external feed.
+    """The outcome of the numbers of an external feed.
 
     Attributes:
         leased_to: the number that is leased next; all below were leased at least once.
@@ -171,7 +171,7 @@ class Leasing:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """What the ledger knows of a topic partition that has files.
+    """The state of a topic partition that has files.
 
     Attributes:
         end: the number that the next part gets.
@@ -181,7 +181,7 @@ class Feed:
         parked: parts that could not be landed, by number.
         ignored: parts that a decision gave up, by number.
         holes: how many parts were not landed under their numbers, or not as a whole.
-        leasing: of an external feed, what became of its numbers; None for one that is landed.
+        leasing: of an external feed, the outcome of its numbers; None for one that is landed.
     """
 
     end: int = 0
@@ -290,7 +290,7 @@ class State:
         epochs: the first slot of each epoch that no segment contains; the last is that of the
             present epoch.
         segments: every stretch of the ledger that is rolled up, in order and without a gap.
-        changed_seq: the last slot that changes what became of offsets before its checkpoint: a
+        changed_seq: the last slot that changes the outcome of offsets before its checkpoint: a
             topic partition that entered or left, lost objects, a replay; -1 for none.
         horizons: the event time (ms) up to which each topic is complete and all of it is visible.
         pending_horizons: those decided, of which something is not visible yet, oldest first.
@@ -374,7 +374,7 @@ class State:
         return self.epoch - back, seq - self.epochs[-1 - back]
 
     def can_open(self, revision: str) -> bool:
-        """Whether a driver of this revision may take the lane without asking for a handover.
+        """Return whether a driver of this revision may take the lane without asking for a handover.
 
         It may if no driver owns the lane, or if the owner has the same revision: that is a driver
         that restarts after a crash.

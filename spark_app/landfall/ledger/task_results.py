@@ -1,4 +1,4 @@
-"""What a task returns to the driver for each slice. Pure.
+"""Results that a task returns to the driver for each slice. Pure.
 
 Only what a task returns can be committed: the uploads of a task that was lost, retried or run
 speculatively are named nowhere, and are aborted as orphans.
@@ -162,7 +162,7 @@ class ReplayedSlice:
         errors: a few error messages of dead-lettered records, for the status.
         schemas: as of a ``LandedSlice``.
         rules: as of a ``LandedSlice``.
-        parts: as of a ``LandedSlice``: what became of the dead letters of each part.
+        parts: as of a ``LandedSlice``: the outcome of the dead letters of each part.
 
     Raises:
         ValueError: as of a ``LandedSlice``.

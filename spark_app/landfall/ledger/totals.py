@@ -81,7 +81,7 @@ class Totals:
         )
 
     def since(self, before: "Totals") -> "Totals":
-        """What was added since the counters were ``before``."""
+        """Return what was added since the counters were ``before``."""
         return Totals(
             *(now - then for now, then in zip(astuple(self), astuple(before), strict=True))
         )
@@ -102,7 +102,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What tasks did for COMMITs, in slices of about equal work.
+    """Work of tasks for COMMITs, in slices of about equal work.
 
     Attributes:
         slices: that were landed.

@@ -73,7 +73,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """What a lane holds in a folder."""
+    """The amount that a lane holds in a folder."""
 
     objects: int
     rows: int
@@ -149,7 +149,7 @@ def differences(old: Lane, new: Lane, sample: int) -> Iterator[Difference]:
 
 
 def total(folders: Iterable[Difference]) -> Difference:
-    """What both lanes hold in some folders together, without samples."""
+    """Return the sum of both lanes in some folders, without samples."""
     some = list(folders)
     old, new = (
         Amount(sum(a.objects for a in s), sum(a.rows for a in s), sum(a.bytes for a in s))
@@ -298,7 +298,7 @@ def _rows_of(lane: Lane, body: Bytes) -> Iterator[tuple[pa.RecordBatch, bool]]:
 
 
 def _identities(batch: pa.RecordBatch, *, typed: bool) -> Iterator[object]:
-    """What tells the rows of a batch from others."""
+    """Return the values that distinguish the rows of a batch from other rows."""
     if typed:  # as text: values may be lists, and NaN equals nothing
         yield from (repr(sorted(row.items())) for row in batch.to_pylist())
     else:

@@ -104,7 +104,7 @@ class WithCopies:
         prefix = object_names.retired_prefix(*self.lane)
         with self._lock:
             while True:
-                # Behind all copies of a slot: "0" sorts after "/".
+                # After all copies of a slot: "0" sorts after "/".
                 after = f"{prefix}{self._slots[-1]:020d}0" if self._slots else ""
                 stat = next(iter(self.store.list_after(prefix, after)), None)
                 if stat is None:

@@ -93,7 +93,7 @@ class File:
 
 
 class Choice(TypedDict, total=False):
-    """Which files a scan reads; without anything all of a topic.
+    """The selection of files that a scan reads; by default all of a topic.
 
     Attributes:
         output_partition: the folders of an output partition, or those above it, such as
@@ -111,7 +111,7 @@ class Choice(TypedDict, total=False):
 
 
 def chooser(choice: Choice, times: Callable[[File], PartitionTimes]) -> Callable[[File], bool]:
-    """Whether a file is chosen; ``times`` reads the times of its output partition.
+    """Return whether a file is chosen; ``times`` reads the times of its output partition.
 
     Files whose output partition does not say for which times it is are chosen for any time.
 

@@ -29,7 +29,7 @@ from landfall.untrusted_json import parse_document
 
 
 class LandedGroup:
-    """What a group has landed; only what is committed and visible.
+    """The rows that a group has landed; only what is committed and visible.
 
     It keeps what it has read of the ledger, about 300 bytes an object, so that each scan after the
     first costs one listing and what is new. Not for several threads at once.
@@ -164,11 +164,11 @@ class LandedGroup:
             )
 
     def _is_there(self, file: File, slot: int) -> bool:
-        """Whether the file has not retired at a slot."""
+        """Return whether the file has not retired at a slot."""
         return file.key not in self._retired or slot < self._retired[file.key][0]
 
     def _is_gone(self, key: str) -> bool:
-        """Whether an object has retired, and only its copy is left for sure."""
+        """Return whether an object has retired, and only its copy is left for sure."""
         return key in self._retired and self._retired[key][1] not in self._follower.retiring
 
     def scan_of(self, topic: str, files: tuple[File, ...], slot: int) -> Scan:
@@ -193,7 +193,7 @@ class LandedGroup:
 
         There are ``max_files`` for each but the last, or a few more, since those of a slot stay
         together. What takes the place of others is not among them, and what has retired is. None is
-        kept in memory, and to go on where the last call ended costs one listing.
+        kept in memory, and to continue where the last call ended costs one listing.
 
         Raises:
             ValueError, Stalled, Retry: as ``scan``.

@@ -175,7 +175,7 @@ class Scan:
         return pa.Table.from_batches(self.to_batches(), self.schema)
 
     def to_duckdb(self, connection: "duckdb.DuckDBPyConnection", name: str) -> None:
-        """Make the rows a view of a DuckDB connection, which reads them anew for each query.
+        """Make the rows a view of a DuckDB connection, which reads them again for each query.
 
         Raises:
             Stalled, Retry: as ``schema``; what goes wrong later is an error of DuckDB.

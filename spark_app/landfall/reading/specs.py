@@ -1,6 +1,6 @@
 """By which spec each object of a group was made: the format, its options and the route.
 
-A driver stores the part of its spec that decides what objects hold, beside the ledger, and names it
+A driver stores the part of its spec that decides objects' contents next to the ledger, and names it
 in its OPEN (``landfall.driver.core.stored_specs``). So a reader needs no group file, and knows how
 objects of earlier generations are to be read. Whoever may write to the bucket can write such a
 spec, so of a format that is not built in it names no more than that: see ``allowed``.

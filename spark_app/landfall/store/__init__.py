@@ -1,4 +1,4 @@
-"""What Landfall requires of an object store, as three small protocols; a ``Store`` is all three.
+"""Landfall's requirements of an object store, as three small protocols; a ``Store`` is all three.
 
 ``Slots``
     Small values that are created once and never changed. The ledger relies on ``create`` having

@@ -57,7 +57,7 @@ def translate_errors(operation: str, path: Path) -> Iterator[None]:
 
 
 def leads_out(root: Path, path: Path) -> bool:
-    """Whether links lead from a path below the root to somewhere else."""
+    """Return whether links lead from a path below the root to somewhere else."""
     return _is_out(root, os.path.realpath(path))
 
 
@@ -243,7 +243,7 @@ def keys(root: Path, prefix: str, after: str, *, hidden: str, folder: str = "") 
 
 
 def _may_hold(folder: str, prefix: str, after: str) -> bool:
-    """Whether a folder can contain keys with this prefix that are greater than ``after``."""
+    """Return whether a folder can contain keys with this prefix that are greater than ``after``."""
     return (folder.startswith(prefix) or prefix.startswith(folder)) and (
         folder > after or after.startswith(folder)
     )

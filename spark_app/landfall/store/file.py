@@ -67,7 +67,7 @@ _UPLOAD_ID = re.compile(r"[0-9a-f]{32}")
 
 
 class _About(msgspec.Struct, frozen=True):
-    """What ``begin`` writes beside an upload's parts."""
+    """The file that ``begin`` writes alongside an upload's parts."""
 
     key: str
     token: str
@@ -201,7 +201,7 @@ class FileStore:
     def put_copy(  # noqa: PLR0913, PLR0917  # as the protocol's
         self, key: str, upload_id: str, number: int, source: str, start: int, length: int
     ) -> Part:
-        """Upload a part that is read from the object, and written anew."""
+        """Upload a part that is read from the object, and written again."""
         return self.put_part(key, upload_id, number, read_exactly(self, source, start, length))
 
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:  # noqa: ARG002  # a look is cheap

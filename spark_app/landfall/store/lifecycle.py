@@ -28,7 +28,7 @@ class GivesAdvice(Protocol):
     """A store that may know what else is to change in its settings. Stores need not have it."""
 
     def advice(self) -> Sequence[str]:
-        """What to change, one sentence each; empty if nothing, or if it is unknown."""
+        """Return what to change, one sentence each; empty if nothing, or if it is unknown."""
         ...
 
 
@@ -50,7 +50,7 @@ def upload_lifetime(rules: Iterable[Mapping[str, Any]], root: str) -> timedelta 
 
 
 def settings_warning(store: object) -> str:
-    """What to change in the settings of the store; empty if nothing, or if they are unknown.
+    """Return what to change in the store's settings; empty if nothing, or if they are unknown.
 
     Raises:
         Retry: the store does not answer.
@@ -60,7 +60,7 @@ def settings_warning(store: object) -> str:
 
 
 def lifetime_warning(store: object) -> str:
-    """What to change if the store discards uploads too early; empty if it does not, or is unknown.
+    """Return what to change if the store discards uploads too early; else, or if unknown, empty.
 
     Raises:
         Retry: the store does not answer.

@@ -251,14 +251,14 @@ class RoutedStore:
         return min((lifetime for lifetime in known if lifetime is not None), default=None)
 
     def advice(self) -> Sequence[str]:
-        """What to change in the settings of the stores."""
+        """Return what to change in the settings of the stores."""
         stores = [self.ledger] * self.is_apart + [*self._uploads]
         return [each for s in stores if isinstance(s, GivesAdvice) for each in s.advice()]
 
     # --------------------------------------------------------------------------------------- shares
 
     def _share(self, key: str) -> str:
-        """Which store a key is in: a place, or one of two constants that name no place."""
+        """Return the store of a key: a place, or one of two constants that name no place."""
         if place := self.routing.place_of(key):
             return place
         return _LEDGER if self.routing.is_ledgers(key) or not self.is_apart else _OBJECTS
@@ -266,7 +266,7 @@ class RoutedStore:
     def _in_places(
         self, prefix: str, listing: Callable[[Store], Iterator[Listed]]
     ) -> list[Iterator[Listed]]:
-        """What each place lists, without what is not its own."""
+        """Return what each place lists, without what is not its own."""
         if not self.routing.places_may_have(prefix):
             return []
         return [self._in_place(place, prefix, listing) for place in self.letters]

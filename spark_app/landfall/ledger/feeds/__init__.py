@@ -14,7 +14,7 @@ gives a parked part another number, at the end of the feed, or takes it out beca
 another version now.
 
 A decision *gives a part up*: a DISCOVER with a parked one, or a HOLE with the part that is next. It
-is remembered with the number it had, for a part behind the checkpoint that is neither parked nor
+is remembered with the number it had, for a part after the checkpoint that is neither parked nor
 given up is landed, and nothing else says so. Another decision lands it after all, by ``again``, and
 another version of its file takes it out. So what was given up is never mistaken for landed.
 
@@ -167,7 +167,7 @@ def discover(state: State, record: Discover) -> State:
 
 
 def _is_any_invisible(state: State, tp: TopicPartition) -> bool:
-    """Whether objects of a feed are committed that are not certain to be visible."""
+    """Return whether objects of a feed are committed that are not certain to be visible."""
     waiting = chain.from_iterable((*state.unapplied.values(), *state.missing.values()))
     return any(topic_partition(each.upload.key) == tp for each in waiting)
 

@@ -12,7 +12,7 @@ of name, ETag and size of the file, when it was last modified (milliseconds sinc
 the first byte of the part, and the one after its last. A part that had another number before has
 that, how often it was tried, and how many of its rows are landed.
 
-A version of a file that somebody *left out* for good has one part of no bytes, behind its last one.
+A version of a file that a user *left out* for good has one part of no bytes, after its last one.
 So it has a number and is known to every later driver, as all files with numbers are, and no row of
 it is ever read.
 """

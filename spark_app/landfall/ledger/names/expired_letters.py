@@ -1,7 +1,7 @@
-"""Which dead letters have expired, and the key of the object that says so. Pure.
+"""Expired dead letters, and the key of the object that lists them. Pure.
 
 With ``badRecords.retain``, dead letters are deleted once they are old. Before the first of them is,
-an object beside the ledger says up to which slot. Its name has that slot, so that the largest name
+an object next to the ledger records up to which slot. Its name has that slot, so the largest name
 counts, whoever wrote it, and a driver that was fenced cannot take it back::
 
     _landfall/<group>/<lane>-expired/<through:020d>.json
@@ -55,7 +55,7 @@ def expired_key(group: str, lane: str, through: int) -> str:
 
 
 def is_expired_key(prefix: str, key: str) -> bool:
-    """Whether a key that begins with ``prefix`` is that of such an object."""
+    """Return whether a key that begins with ``prefix`` is that of such an object."""
     return _NAME.fullmatch(key.removeprefix(prefix)) is not None
 
 
@@ -65,7 +65,7 @@ def encode_expired(expired: ExpiredLetters) -> bytes:
 
 
 def decode_expired(body: bytes) -> ExpiredLetters:
-    """What the object says.
+    """Decode the contents of the object.
 
     Raises:
         ValueError: it is damaged.

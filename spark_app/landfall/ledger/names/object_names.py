@@ -218,7 +218,7 @@ def letters_place(key: str) -> str:
 
 
 def is_dead_letter_key(group: str, key: str) -> bool:
-    """Whether a key is that of dead letters of this group, in whatever place.
+    """Return whether a key is that of dead letters of this group, in whatever place.
 
     Raises:
         ValueError: the group's name is not legal.
@@ -300,7 +300,7 @@ def owner_key(destination: str = "") -> str:
 
 
 def is_system_key(key: str) -> bool:
-    """Whether a key is none of a data object, but of what Landfall needs besides."""
+    """Return whether a key is none of a data object, but of what Landfall needs besides."""
     return key.startswith(f"{SYSTEM}/") or split_destination(key)[1] == owner_key()
 
 
@@ -406,7 +406,7 @@ def schema_id_key(group: str, lane: str, registry: str, schema_id: str) -> str:
 
 
 def schema_ids_prefix(group: str, lane: str, registry: str) -> str:
-    """What the keys of ``schema_id_key`` of a registry begin with.
+    """Return the prefix of a registry's ``schema_id_key`` keys.
 
     Raises:
         ValueError: a name is not legal, or ``registry`` is not 16 hexadecimal digits.
@@ -447,7 +447,7 @@ def check_length(key: str) -> None:
 
 
 def group_prefix(group: str) -> str:
-    """What the keys begin with of all that is stored for a group, but for its objects.
+    """Return the prefix of all keys that are stored for a group, except its objects.
 
     Raises:
         ValueError: the group's name is not legal.
@@ -458,13 +458,13 @@ def group_prefix(group: str) -> str:
 
 
 def is_group_name(name: str) -> bool:
-    """Whether a group may have this name."""
+    """Return whether a group may have this name."""
     # A group "owner.json" would put its folder where the owner's object is.
     return bool(_GROUP.fullmatch(name)) and len(name) <= 63 and name != "owner.json"
 
 
 def lane_prefix(group: str, lane: str) -> str:
-    """What the keys begin with of all that a lane stores, its slots and what is beside them.
+    """What the keys begin with of all that a lane stores, its slots and what is next to them.
 
     Raises:
         ValueError: the group's or the lane's name is not legal.

@@ -1,4 +1,4 @@
-"""Which keys are in the root of the ledger, where that is not the output root. Pure.
+"""Keys in the root of the ledger, where that is not the output root. Pure.
 
 What is under ``_landfall/`` is the ledger's, but for dead letters and copies of retired objects,
 which are objects, and for the mark that says where the ledger is. The root of a backfill
@@ -54,13 +54,13 @@ def _server(url: str) -> tuple[str, str]:
 
 
 def may_be_of_letters(prefix: str) -> bool:
-    """Whether dead letters in places of their own may have this prefix."""
+    """Return whether dead letters in places of their own may have this prefix."""
     if side := _SIDE_ROOT.match(prefix):
         return may_be_of_letters(prefix[side.end() :])
     system, *below = prefix.split("/", 3)
     if not below or system != SYSTEM:
         return not below and SYSTEM.startswith(system)
-    # A folder whose name may go on may be that of any place, or of any lane's copies.
+    # A folder whose name may continue may be that of any place, or of any lane's copies.
     is_open = len(below) < 3 or below[1] == SIDE
     return is_open or below[1].startswith("dead-letters@") or below[1].endswith(_RETIRED)
 
@@ -77,7 +77,7 @@ def side_root(group: str, name: str) -> str:
 
 
 def side_prefix(group: str) -> str:
-    """What the keys of all backfills of a group begin with.
+    """Return the prefix of the keys of all backfills of a group.
 
     Raises:
         ValueError: the group's name is not legal.
@@ -93,7 +93,7 @@ def side_root_of(group: str, key: str) -> str:
 
 
 def is_ledger_key(key: str) -> bool:
-    """Whether a key is in the ledger's root, if that is not the output root."""
+    """Return whether a key is in the ledger's root, if that is not the output root."""
     if side := _SIDE_ROOT.match(key):
         return is_ledger_key(key[side.end() :])
     return key.startswith(f"{SYSTEM}/") and key != LEDGER_MARK and not _OBJECTS.match(key)
@@ -112,6 +112,6 @@ def may_be_of_objects(prefix: str) -> bool:
     if side := _SIDE_ROOT.match(prefix):
         return may_be_of_objects(prefix[side.end() :])
     system, *below = prefix.split("/", 3)
-    # A folder whose name may go on may be that of any lane's copies.
+    # A folder whose name may continue may be that of any lane's copies.
     is_open = len(below) < 3 or below[1] == SIDE
     return system != SYSTEM or is_open or bool(_OBJECTS.match(prefix))

@@ -13,13 +13,13 @@ _PIN = re.compile(r"[a-z0-9][-a-z0-9]{0,62}")
 
 
 class _Id(msgspec.Struct, frozen=True):
-    """Which schema an id has; the name of the field is persisted."""
+    """The schema of an id; the name of the field is persisted."""
 
     schema: str
 
 
 class _Latest(msgspec.Struct, frozen=True):
-    """Which schema is a subject's latest; the names of the fields are persisted."""
+    """The latest schema of a subject; the names of the fields are persisted."""
 
     schema: str
     subject: str
@@ -44,7 +44,7 @@ def schema_of_id(body: bytes | None) -> str | None:
 
 
 def is_pin(name: str) -> bool:
-    """Whether a pin may be called so: at most 63 lowercase letters, digits and dashes."""
+    """Return whether a pin may be called so: at most 63 lowercase letters, digits and dashes."""
     return _PIN.fullmatch(name) is not None
 
 

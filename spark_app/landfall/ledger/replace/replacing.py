@@ -1,6 +1,6 @@
 """How REPLACE changes a lane's state: objects take the place of others. Pure.
 
-What the objects are is in a list beside the ledger, so that a state stays small. The list was made
+What the objects are is in a list next to the ledger, so that a state stays small. The list was made
 by somebody to whom everything up to a slot was applied, and may be out of date. A COMMIT since then
 is in nobody's way, as what it decides is not among what retires. Another REPLACE is, if it concerns
 the same folder: it may have retired the same objects, and their rows would count twice. So a state
@@ -103,7 +103,7 @@ def forget_retired(state: State, record: Retired) -> State:
 
 
 def _rewrites(record: Replace) -> bool:
-    """Whether ranges have other rows because of it, and not because of another slot."""
+    """Return whether ranges have other rows because of it, and not because of another slot."""
     return record.instead == -1 and changes_rows(record.purpose, record.undoes)
 
 
@@ -234,7 +234,7 @@ def why_rows_changed(state: State, read_through: int, slices: Sequence[Slice]) -
 
 
 def _may_have_moved(state: State, slices: Sequence[Slice]) -> bool:
-    """Whether a range entered before, or has dead letters that were replayed."""
+    """Return whether a range entered before, or has dead letters that were replayed."""
     offsets = {slice_.topic_partition: slice_.offsets for slice_ in slices}
     if offsets.keys() & state.retired.keys():
         return True

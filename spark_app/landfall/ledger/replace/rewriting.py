@@ -1,4 +1,4 @@
-"""Which offsets were landed again: by a backfill, or by what undid it. Pure.
+"""Offsets that were landed again: by a backfill, or by what undid it. Pure.
 
 A REPLACE of a backfill puts the rows of whole ranges into other objects. Two of them need not have
 a folder in common, if what was live had no row of a range. So a state remembers the ranges, each
@@ -73,7 +73,7 @@ def given_up(rewritten: ByTopicPartition, slot: int, by: Rewritten) -> ByTopicPa
 
 
 def known_of(rewritten: ByTopicPartition, slices: Iterable[Slice]) -> ByTopicPartition:
-    """What is known of these ranges, without what reaches beyond them."""
+    """Return what is known of these ranges, without what reaches beyond them."""
     found: dict[TopicPartition, list[Rewritten]] = {}
     for slice_, each in touched(rewritten, slices):
         start = max(each.offsets.start, slice_.offsets.start)
@@ -171,7 +171,7 @@ def _overlap(one: OffsetRange, other: OffsetRange) -> bool:
 
 
 def _without(old: Rewritten, gone: OffsetRange) -> Iterator[Rewritten]:
-    """What is left of a range."""
+    """Return what is left of a range."""
     start, end = old.offsets.start, old.offsets.end
     for left in ((start, min(end, gone.start)), (max(start, gone.end), end)):
         if left[0] < left[1]:

@@ -34,7 +34,7 @@ Credential = AzureNamedKeyCredential | AzureSasCredential | TokenCredential
 
 
 class RenewableContainer:
-    """A client of a container, which is made anew when its Secret has changed. Thread-safe.
+    """A client of a container, which is made again when its Secret has changed. Thread-safe.
 
     Args:
         account: host name of the account, such as ``logs.dfs.core.windows.net``.
@@ -192,7 +192,7 @@ def credential_of(name: str, secret: Mapping[str, str], account: str) -> Credent
 
 
 def is_folder(found: BlobProperties) -> bool:
-    """Whether this is a directory of an account with a hierarchical namespace."""
+    """Return whether this is a directory of an account with a hierarchical namespace."""
     return (found.metadata or {}).get("hdi_isfolder") == "true"
 
 

@@ -50,7 +50,7 @@ def code_of(error: azure.HttpResponseError) -> str:
 
 
 def blames_credentials(error: azure.HttpResponseError) -> bool:
-    """Whether a request may succeed with other credentials of the same rights."""
+    """Return whether a request may succeed with other credentials of the same rights."""
     return error.status_code == HTTPStatus.UNAUTHORIZED or code_of(error) in _CREDENTIALS
 
 

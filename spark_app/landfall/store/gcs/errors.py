@@ -54,12 +54,12 @@ def code_of(error: google.GoogleAPICallError) -> str:
 
 
 def is_absent(error: google.NotFound) -> bool:
-    """Whether an object does not exist, and not its bucket, which has the same reason."""
+    """Return whether an object does not exist, and not its bucket, which has the same reason."""
     return "bucket does not exist" not in str(error.message)
 
 
 def blames_credentials(error: Exception) -> bool:
-    """Whether a request may succeed with another key."""
+    """Return whether a request may succeed with another key."""
     return isinstance(error, auth.RefreshError | google.Unauthorized | google.Forbidden)
 
 

@@ -81,7 +81,7 @@ def upload_lifetime(rules: Iterable[Mapping[str, Any]], root: str) -> timedelta 
 
 
 def of(bucket: Mapping[str, Any]) -> Sequence[str]:
-    """What to change of a bucket, given the resource that Google's JSON API describes it by."""
+    """Return what to change of a bucket, given its resource in Google's JSON API."""
     found = []
     soft = timedelta(
         seconds=int(bucket.get("softDeletePolicy", {}).get("retentionDurationSeconds", 0))

@@ -8,7 +8,7 @@ no reader looks at (``parts``); *compose* makes the object of them, which are th
   retry finds the object of the first attempt and gets 412 conditionNotMet: that is TAKEN, and the
   caller compares the content.
 - ``begin`` sends nothing, and an upload exists as long as it has parts. A part that comes after
-  ``abort`` begins it anew, for the next sweep: its other parts are gone, so it cannot be completed.
+  ``abort`` begins it again, for the next sweep: its other parts are gone: it cannot be completed.
 - ``complete`` has the condition that there is no object. Nothing depends on it: an emulator ignores
   it. All completions of an upload make the same object of the same parts. There is no other
   upload of the key that anybody completes, since the ledger decides one; it decides another only
@@ -17,7 +17,7 @@ no reader looks at (``parts``); *compose* makes the object of them, which are th
   So an object that somebody deletes later is not made again: its upload is lost. Only if a driver
   was killed in between, and before a sweep, its successor makes it again, with the same bytes.
 - ``retire`` deletes the parts before the object, so after it there is nothing to compose. Google
-  does not say what becomes of a compose that has begun before, and ends later; and an object of one
+  does not state the outcome of a compose that began before, and ends later; and an object of one
   part could be made again if that part is sent once more, by a task that was frozen since.
 """
 
@@ -185,7 +185,7 @@ class GcsStore:
             self._drop(upload)
 
     def _drop(self, upload: Upload) -> None:
-        """Delete the parts, and then what was joined of them: nobody can join it anew."""
+        """Delete the parts, and then what was joined of them: nothing can join it again."""
         names = [*part_names(upload), *(name for name, _ in joins(upload) if name != upload.key)]
         for name in names:
             self._delete(name)

@@ -173,7 +173,7 @@ class HdfsStore:
     def put_copy(  # noqa: PLR0913, PLR0917  # as the protocol's
         self, key: str, upload_id: str, number: int, source: str, start: int, length: int
     ) -> Part:
-        """Upload a part that is read from the object and written anew: HDFS does not copy."""
+        """Upload a part that is read from the object and written again: HDFS does not copy."""
         return self.put_part(key, upload_id, number, read_exactly(self, source, start, length))
 
     def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:  # noqa: ARG002  # a look is cheap
@@ -398,7 +398,7 @@ class Owners:
         self._tree, self._folder = tree, folder
 
     def of(self, key: str) -> Owner | None:
-        """Who has claimed a key; None if nobody has."""
+        """Return the claimant of a key; None if it is unclaimed."""
         names = [name_of(each) for each in self._tree.entries(f"{self._folder}/{key}")]
         return next(filter(None, map(Owner.parse, names)), None)
 

@@ -31,7 +31,7 @@ class Tree:
         self._requests.again(lambda: self._client.mkdirs(folder, create_parent=True))
 
     def entries(self, folder: str) -> list[FileStatus]:
-        """What is in a folder; empty if it does not exist."""
+        """List a folder; empty if it does not exist."""
 
         async def listed() -> list[FileStatus]:
             return [each async for each in self._client.list_status(folder)]
@@ -42,7 +42,7 @@ class Tree:
             return []
 
     def status(self, path: str) -> FileStatus | None:
-        """What is at a path; None if there is nothing."""
+        """Return the status of a path; None if nothing exists there."""
         try:
             return self._requests.again(lambda: self._client.get_file_info(path))
         except FileNotFoundError:

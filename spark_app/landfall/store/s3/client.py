@@ -221,7 +221,7 @@ def _frozen(credentials: Credentials | None) -> ReadOnlyCredentials | None:
 
 
 def _endpoint_config(settings: spec.S3Access) -> Config:
-    """Which endpoints of AWS are asked, and how they are reached."""
+    """Return the AWS endpoints in use, and how they are reached."""
     proxy = proxy_of(settings)
     return Config(
         # None leaves it to the environment, and to the profile.
@@ -244,7 +244,7 @@ def _config(settings: spec.S3Access) -> Config:
             "addressing_style": "path" if settings.path_style else "auto",
             "payload_signing_enabled": True,
         },
-        # botocore composes its own anew for each request, in an eighth of a request's CPU time.
+        # botocore composes its own again for each request, in an eighth of a request's CPU time.
         user_agent=f"landfall/{__version__}",
     )
     return own.merge(_endpoint_config(settings))

@@ -121,7 +121,7 @@ def translate_errors(
 
 
 def _connection(error: Exception) -> str:
-    """Which server was not reached, and why; else the error's type.
+    """Return the server that was not reached, and why; else the error's type.
 
     Its text quotes the URL of proxy or endpoint, which may contain a password.
     """

@@ -92,11 +92,11 @@ class WriteOptions:
         }
 
     def hint_for_slot(self, error: ClientError) -> str:
-        """Which fields may have led to the refusal of a slot; empty if none has."""
+        """Return the fields that may have led to the refusal of a slot; empty if none has."""
         return self._hint(error, self._fields_of_slots)
 
     def hint_for_upload(self, error: ClientError) -> str:
-        """Which fields may have led to the refusal of an upload or a part; empty if none has."""
+        """Return fields that may have led to refusing an upload or a part; empty if none has."""
         return self._hint(error, self._fields_of_data)
 
     def _hint(self, error: ClientError, fields: tuple[str, ...]) -> str:

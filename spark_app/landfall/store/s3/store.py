@@ -69,7 +69,7 @@ class Address(TypedDict):
 
 
 def confirms_truly(client: "S3Client", bucket: str, root: str, options: WriteOptions) -> bool:
-    """Whether the server refuses to complete an upload that was aborted; five requests.
+    """Return whether the server refuses to complete an upload that was aborted; five requests.
 
     Like ``landfall.store.probe`` it writes an object of a few bytes, and deletes it if it may.
 
@@ -293,7 +293,7 @@ class S3Store:
         )
 
     def _confirms_truly(self) -> bool:
-        """Whether the server confirms no completion that it did not do; asked once."""
+        """Return whether the server confirms no completion that it did not do; asked once."""
         with self._asking:
             if self._is_truthful is None:
                 self._is_truthful = confirms_truly(
