@@ -1,6 +1,6 @@
 """What later records change about what a COMMIT landed: objects given up, dead letters replayed.
 
-What has retired is left out; what took its place is checked by itself.
+What has retired is left out; its replacement is checked by itself.
 
 Pure. The auditor does the same with code of its own (``landfall_audit.ledger.corrections``).
 """
@@ -33,7 +33,7 @@ class Corrections:
         lost: keys of objects that a LOST gave up, or that were missing when their topic partition
             left.
         replays: what dead letters became, by the key of their object.
-        retired: keys of objects that others took the place of.
+        retired: keys of objects that were replaced.
         expired: keys of dead letters that have expired.
     """
 
@@ -60,7 +60,7 @@ class Corrected:
 
 
 def corrections(records: Iterable[Record], applied_through: int) -> Corrections:
-    """Return corrections by all records of a ledger, except REPLAYs whose objects may not be visible."""
+    """Return corrections of a ledger, except by REPLAYs whose objects may not be visible."""
     lost: set[str] = set()
     missing: set[str] = set()
     replays: dict[str, ReplayedSlice] = {}

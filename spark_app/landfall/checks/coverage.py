@@ -112,7 +112,7 @@ def miscounted_parts(landed: LandedSlice, read: Sequence[ReadBack]) -> Iterator[
 
 
 def cover_new(new: NewObject, read: ReadBack) -> Coverage:
-    """Compare what was read of an object that took the place of others with what its list says.
+    """Compare what was read of an object that replaced other objects with what its list says.
 
     Offsets are compared section by section, unless rows of several sections are mixed.
     """

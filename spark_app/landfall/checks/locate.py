@@ -132,7 +132,7 @@ def _changed(state: Committed, effect: Effect, tp: TopicPartition, offset: int) 
         case ObjectGivenUp(slot=slot, key=key):
             return replace(state, lost={**state.lost, key: slot})
         case LettersReplayed(slot=slot, landed=again):
-            # By offset: what is replayed may have taken the place of the COMMIT's dead letters.
+            # By offset: what is replayed may have replaced the COMMIT's dead letters.
             if again.piece.topic_partition == tp and offset in again.piece.offsets:
                 return replace(state, replays=(*state.replays, (slot, again)))
         case _:

@@ -3,7 +3,7 @@
 What counts is each file's last version with numbers, if all its parts have some and none of them is
 parked or given up. So these do not count, and a copy under another name is landed:
 
-- a version that was overwritten: nobody can compare it any more, and it may never have been read;
+- a version that was overwritten: it cannot be compared any more, and it may never have been read;
 - a file of which a part could not be read, or was given up by a decision: its copy may be the only
   one that can be read. Rows that were read before the damage are then landed twice;
 - one without a byte: there is nothing to land twice.

@@ -195,7 +195,7 @@ def unneeded(
         slots: the store.
         keys: where the feed's objects are.
         last: the index that the ledger names.
-        before: the one that it named before, which somebody may still read.
+        before: the one that it named before, which a reader may still use.
 
     Raises:
         Stalled: LEDGER_BROKEN, one of the two is gone or damaged.

@@ -4,7 +4,7 @@
 state           the file
 ==============  ==============================================================================
 ``ERROR``       has a parked part: it could not be read, or its takers failed
-``IGNORED``     is not landed, or not as a whole, because somebody has decided so
+``IGNORED``     is not landed, or not as a whole, because a user has decided so
 ``PENDING``     has no row that is landed
 ``IN_PROGRESS`` is landed in part, and the rest is still to come; or it is taken
 ``SUCCESS``     is landed as a whole, or done by its taker

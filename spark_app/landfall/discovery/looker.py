@@ -55,7 +55,7 @@ class FeedLooker:
         keys: their keys.
         source: where the files are.
         rules: which of them count; how changed files are dealt with.
-        contents: finds files that have the contents of others, which get no numbers then; None if
+        contents: finds files that have the contents of other files, which get no numbers; None if
             only names are compared.
     """
 

@@ -91,7 +91,7 @@ class Position:
     waits_since: datetime | None = None
 
     def with_hints(self, names: Iterable[str]) -> "Position":
-        """Where the next look begins if somebody says that there is something under these names."""
+        """Where the next look begins if a user reports files under these names."""
         late = dict.fromkeys((*sorted(self.late), *names))
         return replace(self, late=frozenset(islice(late, MAX_LATE)))
 
@@ -125,7 +125,7 @@ class Skipped:
         files: how many.
         reasons: the names of the first of them, and why.
         changed: those among the first that were written again.
-        duplicates: how many of them have the contents of others.
+        duplicates: how many of them have the contents of other files.
         refused: how many of them have a name or a size that cannot be landed.
         first_refused: why the first of these cannot; empty if there is none.
     """

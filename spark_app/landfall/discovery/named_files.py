@@ -1,4 +1,4 @@
-"""What is known of files that somebody names, and how a part is listed again. Pure."""
+"""What is known of files that a user names, and how a part is listed again. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from landfall.ledger.feeds.part_lists import ListedPart
 
 @dataclass(frozen=True, slots=True)
 class NamedFiles:
-    """What is known of the files that somebody names.
+    """What is known of the files that a user names.
 
     Attributes:
         parked: their parked parts, by number; of all files if none is named.

@@ -50,7 +50,7 @@ class FetchAhead:
     def __exit__(
         self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
     ) -> None:
-        """Give up what nobody will read; what is under way ends by itself."""
+        """Give up what will not be read; what is under way ends by itself."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     @contextmanager

@@ -226,7 +226,7 @@ class Counting:
         return {key: (self.pieces.pop(key), self._sources.pop(key)) for key in found}
 
     def _swapped(self, record: Replace, again: Iterable[CountingRange]) -> list[CountingRange]:
-        """Put ranges in the place of those that a REPLACE concerns, and return the latter."""
+        """Replace the ranges that a REPLACE concerns, and return the latter."""
         tp = self.slice_.topic_partition
         spans = [slice_.offsets for slice_ in record.slices if slice_.topic_partition == tp]
         gone = [r for r in self.ranges if any(r.offsets.start in span for span in spans)]
@@ -241,7 +241,7 @@ class Counting:
     ) -> "_Rows | None":
         """Return the rows of a new object of this life of the topic partition; None if none is.
 
-        Sections outside of the slice are left out: nobody asks for them, and a REPLAY that landed
+        Sections outside the slice are left out: no caller asks for them, and a REPLAY that landed
         them is not among the records.
 
         Args:
@@ -329,7 +329,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Before:
-    """What a backfill, or its undoing, has put other ranges and objects in the place of."""
+    """What a backfill, or its undoing, has replaced by other ranges and objects."""
 
     ranges: list[CountingRange]
     objects: Mapping[str, _Source]

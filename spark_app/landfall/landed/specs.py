@@ -115,7 +115,7 @@ _WHY = {
 
 
 def why_not_kept(spec: GroupSpec) -> str:
-    """Why objects landed by this spec cannot take the place of the topic; empty if they can."""
+    """Why objects landed by this spec cannot replace the topic; empty if they can."""
     if spec.transforms:
         return "transforms change or leave out what Kafka held"
     match spec.output.format:

@@ -1,4 +1,4 @@
-"""Reads which objects took the place of others, from the list that a REPLACE names.
+"""Reads which objects replaced other objects, from the list that a REPLACE names.
 
 There is no other way to such a list, so one that is missing or damaged is the same error to all.
 """

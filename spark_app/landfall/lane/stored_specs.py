@@ -36,7 +36,7 @@ def read_spec(
         return None
     try:
         kept = parse_document(body)
-    except ValueError:  # of somebody else, as one with another digest
+    except ValueError:  # of another program, as one with another digest
         return None
     if not isinstance(kept.get("output"), dict):
         return None

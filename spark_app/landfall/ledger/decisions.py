@@ -94,7 +94,7 @@ def block(state: State, record: Block) -> State:
     again, while the objects stay missing and so are found again once the other block is cleared.
 
     What the record names as missing is not completed any more, so the applied COMMITs may pass it:
-    otherwise everything landed later would stay unapplied until somebody decides.
+    otherwise everything landed later would stay unapplied until a user decides.
     """
     for entry in record.entries:
         _check_member(state, entry.topic_partition)

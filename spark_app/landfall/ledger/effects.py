@@ -2,7 +2,7 @@
 
 Whoever wants to know what is landed, by which spec, and which objects count reduces these events
 and does not look at types of records. So a new type of record, or a new meaning of one, is brought
-to this module and to the state fold (``landfall.ledger.folding``), and to nobody else. The text of
+to this module and to the state fold (``landfall.ledger.folding``), and to no other. The text of
 records, ``fsck``'s own chain and the auditor match types themselves: they check the others.
 
 ==========  ===================================================================================
@@ -227,12 +227,12 @@ def effects(record: Record, tp: TopicPartition | None = None) -> Sequence[Effect
 
 
 def decided_slices(record: Record) -> Sequence[LandedSlice] | Sequence[ReplayedSlice]:
-    """Return the slices that a record lands, with the objects it decides; empty if it lands none."""
+    """Return the slices that a record lands, with the objects it decides; empty if none."""
     return record.slices if isinstance(record, Commit | Replay) else ()
 
 
 def replaces(records: Iterable[Record]) -> Iterator[Replace]:
-    """Those of the records that put objects in the place of others, applied or not."""
+    """The records that replace objects, applied or not."""
     return (record for record in records if isinstance(record, Replace))
 
 

@@ -135,7 +135,7 @@ class KnownFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Purpose(StrEnum):
-    """Why objects take the place of others."""
+    """The reason that objects are replaced."""
 
     COMPACT = "Compact"
     """Small ones are merged, and duplicates perhaps left out."""
@@ -146,14 +146,14 @@ class Purpose(StrEnum):
 
 
 class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Objects that retire, and objects that take their place, listed in the object ``key``.
+    """Objects that retire, and their replacements, listed in the object ``key``.
 
     Attributes:
         key: of the list.
         sha256: of the list's bytes, in hexadecimal digits.
         retired: how many objects retire.
         retired_rows: how many rows they have.
-        objects: how many objects take their place.
+        objects: how many objects replace them.
         rows: how many rows these have.
     """
 

@@ -62,7 +62,7 @@ class Visible:
     Attributes:
         objects: of COMMITs and REPLAYs, as their last REPAIRs name them.
         due: the slot of the COMMIT or REPLAY of each of them.
-        replacements: by the slots of REPLACEs, what counts no more and what took its place. They
+        replacements: by the slots of REPLACEs, what counts no more and what replaced it. They
             come after all of ``objects``.
     """
 

@@ -139,7 +139,7 @@ class Checkpoint:
 
 
 def _owning(next_offsets: dict[TopicPartition, int]) -> Checkpoint:
-    """A checkpoint of a dict that nobody else has, which is therefore not copied again."""
+    """A checkpoint of a dict with no other reference, which is therefore not copied again."""
     checkpoint = object.__new__(Checkpoint)
     object.__setattr__(checkpoint, "next_offsets", MappingProxyType(next_offsets))
     return checkpoint

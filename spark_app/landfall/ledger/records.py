@@ -5,7 +5,7 @@ enter and leave. ``Commit`` lands ranges. ``Repair`` names a new upload for a de
 upload was lost. ``Hole`` skips a range of lost data. ``Snapshot`` points to a stored state, so that
 opening a lane reads only the records after it. ``Yield`` hands the lane over.
 
-``Block`` stops topic partitions until somebody decides, and ``Unblock`` is such a decision.
+``Block`` stops topic partitions until a user decides, and ``Unblock`` is such a decision.
 ``Lost`` gives up decided objects that can never be made. ``Replay`` lands dead letters again.
 ``Finalize`` says up to which event time topics are complete, ``Run`` that a closed range is landed,
 ``Applied`` that more objects are visible. ``Discover`` numbers parts of files, which are the log of
@@ -130,7 +130,7 @@ class Hole(BaseRecord, frozen=True, tag="HOLE", omit_defaults=True):
 class Lost(BaseRecord, frozen=True, tag="LOST", omit_defaults=True):
     """Decided objects of COMMIT or REPLAY ``commit`` that can never be made again, given up.
 
-    ``objects`` are as that record, or its last REPAIR, names them. Nobody completes them any more.
+    ``objects`` are as that record, or its last REPAIR, names them. They are no longer completed.
     Their topic partitions are no longer blocked for them.
     """
 
@@ -275,7 +275,7 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
         folders: in which any of these objects are, sorted.
         slices: per topic partition, from the first of the records in these objects to the last.
         instead: the slot of a REPLACE that is not applied, and that this one supersedes; -1 for
-            none. Nobody needs the new objects of that one now, except if it is decided ``again``.
+            none. No reader needs the new objects of that one, except if it is decided ``again``.
         again: whether it is the same as the one in slot ``instead``, with the same list, so that
             what came in between is applied without it.
         duplicates: rows that have the key of another one, and are in no new object.

@@ -52,7 +52,7 @@ BLOCK_BYTES = 256 * 1024
 """Bytes of slots, before compression, after which a block ends."""
 TRAILER_BYTES = 16
 NAMED_KINDS = (Open, Add, Drop, Repair, records.Block, Replace)
-"""Records whose slots the directory lists: they are few, and change what others have decided."""
+"""Records whose slots the directory lists: few, and they change what other records have decided."""
 MAX_MEMBER_BYTES = 256 * 2**20
 """The most that is read of a member: a block has ``BLOCK_BYTES`` and the rest of its last slot."""
 

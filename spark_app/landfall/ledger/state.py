@@ -129,7 +129,7 @@ class ParkedPart:
 
 @dataclass(frozen=True, slots=True)
 class LeasedPart:
-    """A part that somebody works at: how often it was tried before, and the list that it is in."""
+    """A part that a worker has: how often it was tried before, and the list that it is in."""
 
     attempt: int
     listed: PartList
@@ -236,8 +236,8 @@ class PendingReplacement:
     """A REPLACE that is not known to be applied, or of whose old objects some may be left.
 
     Attributes:
-        listed: what retires, and what takes its place.
-        given_up: lists of REPLACEs before, of which nobody needs the new objects.
+        listed: what retires, and what replaces it.
+        given_up: lists of REPLACEs before, of which no reader needs the new objects.
         retires_later: whether it is applied before its old objects are gone.
         duplicates: rows that it leaves out, because another one has their key.
         before: what was known of the ranges that it lands again, while it may be given up.
@@ -276,7 +276,7 @@ class State:
         looked_at: when the last record was written that only a driver which had looked at the log
             writes; None if there is none.
         missing: per slot of a COMMIT, REPLAY or REPAIR, decided objects that a BLOCK named as
-            missing: nobody completes them, and they are due until REPAIR or LOST.
+            missing: no driver completes them, and they are due until REPAIR or LOST.
         spec: of the last OPEN; empty if it named none.
         specs: per slot in ``unapplied`` or ``missing``, the spec its objects were made by.
         blocked: members that must not be landed until a decision, and why.

@@ -26,7 +26,7 @@ class Totals:
         replayed: records in dead-letter objects that were replayed.
         duplicates: rows that a REPLACE left out, because another one has their key.
         retired: objects that REPLACEs retire.
-        replacing: objects that take the place of these.
+        replacing: objects that replace these.
     """
 
     commits: int = 0
@@ -72,7 +72,7 @@ class Totals:
         )
 
     def with_replacement(self, retired: int, objects: int, duplicates: int) -> "Totals":
-        """The counters with so many objects in the place of others."""
+        """The counters after a replacement by so many objects."""
         return replace(
             self,
             duplicates=self.duplicates + duplicates,

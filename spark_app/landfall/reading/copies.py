@@ -1,6 +1,6 @@
 """Finds landed objects by their keys, also those that have retired since, as long as copies last.
 
-Where others take the place of an object, a copy of it is kept before it is deleted
+Where an object is replaced, a copy of it is kept before it is deleted
 (docs/adr/0029). So a scan that was made before reads on, and a scan of an earlier slot finds what
 was visible there, until the copies expire.
 """

@@ -34,9 +34,9 @@ class LandedGroup:
     It keeps what it has read of the ledger, about 300 bytes an object, so that each scan after the
     first costs one listing and what is new. Not for several threads at once.
 
-    Where others take the place of objects, a scan of an earlier slot reads the old ones, by their
+    Where objects are replaced, a scan of an earlier slot reads the old ones, by their
     copies. Who reads only what is new after a slot, by ``after`` or ``follow``, gets each row once:
-    what COMMITs made visible, and never what takes the place of it, whyever that was done.
+    what COMMITs made visible, and never a replacement, for any reason.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class LandedGroup:
         self._files: dict[str, list[File]] = {}
         # By key: the slot from which on an object has retired, and that of the REPLACE.
         self._retired: dict[str, tuple[int, int]] = {}
-        self._new: set[str] = set()  # keys of objects that took the place of others
+        self._new: set[str] = set()  # keys of objects that replaced other objects
 
     @property
     def slot(self) -> int:
@@ -117,7 +117,7 @@ class LandedGroup:
             topic: its name.
             slot: the last slot of the ledger whose objects are read; the last there is if None.
             after: objects that this slot or one before it made visible are left out, and all
-                that took the place of others.
+                that replaced other objects.
             choice: which output partitions are read, see ``Choice``.
 
         Raises:
@@ -192,7 +192,7 @@ class LandedGroup:
         """What becomes visible after a slot: the slots through which it is read, and their files.
 
         There are ``max_files`` for each but the last, or a few more, since those of a slot stay
-        together. What takes the place of others is not among them, and what has retired is. None is
+        together. Replacements are not among them, and what has retired is. None is
         kept in memory, and to continue where the last call ended costs one listing.
 
         Raises:

@@ -137,13 +137,13 @@ class Scan:
 
         for file, schema in zip(self._files, in_order(own, self._files), strict=True):
             found = _unified(file, found, schema)
-        # As in Hive, the value of a folder takes the place of a column of that name.
+        # As in Hive, the value of a folder replaces a column of that name.
         names = dict.fromkeys(name for file in self._files for name in file.partition_values)
         others = [field.with_nullable(True) for field in found if field.name not in names]  # noqa: FBT003  # Arrow's signature
         return pa.schema([*others, *(pa.field(name, pa.string()) for name in names)])
 
     def select(self, *columns: str) -> "Scan":
-        """The same rows with these columns only; of Parquet and ORC, no others are read.
+        """The same rows with these columns only; of Parquet and ORC, no other columns are read.
 
         Raises:
             KeyError: there is no such column.

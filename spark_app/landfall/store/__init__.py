@@ -6,7 +6,7 @@
 ``Uploads``
     Objects in two phases: uploaded parts become an object only by ``complete``. Any process can
     complete a decided upload, any number of times, with the same result. ``retire`` is the way
-    back, for objects whose place others have taken: any process can do that, any number of times,
+    back, for objects that were replaced: any process can do that, any number of times,
     too, and it is final.
 ``Objects``
     Reading back what is visible.

@@ -4,7 +4,7 @@ A file gets its final name only after its bytes are synced. Then its folder is s
 name survives too. ``landfall.store.file`` is built on these.
 
 Others may write to a shared volume, links too. A link that leads out of the root would let them
-have the pod's own files read, such as its secrets, or files of somebody else deleted, so nothing
+have the pod's own files read, such as its secrets, or files of another program deleted, so nothing
 is read or written there.
 """
 
@@ -74,7 +74,7 @@ def check_inside(root: Path, path: Path) -> None:
 def open_inside(root: Path, path: Path) -> BinaryIO:
     """Open a file for reading, unless links lead out of the root.
 
-    It is the opened file that is looked at: nobody can replace it by a link in between.
+    It is the opened file that is looked at: no program can replace it by a link in between.
 
     Raises:
         FileNotFoundError: there is none, or it is no file.

@@ -135,7 +135,7 @@ class FileStore:
         """Visible objects in key order."""
         for key in keys(self._root, prefix, after, hidden=STAGING):
             if leads_out(self._root, self._root / key):
-                continue  # a link that somebody has put there is no object
+                continue  # a link that a user has put there is no object
             # A user may have removed the file since it was listed.
             if found := self.stat(key):
                 yield ObjectStat(found.key, found.size, found.etag)
@@ -315,7 +315,7 @@ class FileStore:
             stat=self.stat,
             delete=lambda found: self._delete(found.key),
         )
-        # In this order: no object is ever visible without its token. Nobody else claims the key.
+        # In this order: no object is ever visible without its token. No one else claims the key.
         if self._owner(upload.key) == _owner_of(upload):
             with translate_errors("retire", self._path(upload.key)):
                 self._owner_path(upload.key).unlink(missing_ok=True)

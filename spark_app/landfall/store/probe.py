@@ -67,10 +67,10 @@ def probe_uploads(store: Store) -> None:
 
 
 def probe_replacing(store: Store, name: str) -> None:
-    """Return if objects can be copied and deleted, as putting others in their place needs.
+    """Return if objects can be copied and deleted, as replacing them needs.
 
     Asked before the first REPLACE: once one is recorded, it must be carried out. ``name`` is one
-    that nobody has used before.
+    that was never used before.
 
     Raises:
         StoreDenied: the store does not let it happen.

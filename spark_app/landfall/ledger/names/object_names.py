@@ -15,7 +15,7 @@ which no topic may be called::
     _landfall/<group>/<lane>-head.json    hint at the last snapshot
     _landfall/<group>/<lane>-files/…      lists of new files: ``ledger.feeds.part_lists``
     _landfall/<group>/<lane>-replaced/<sha256>.json.gz
-        which objects took the place of others: ``…replacement_lists``
+        which objects replaced other objects: ``…replacement_lists``
     _landfall/<group>/<lane>-retired/…    copies of what retired: ``retired_key``
     _landfall/<group>/<lane>-expired/…    which dead letters are: ``names.expired_letters``
     _landfall/<group>/<lane>-snapshots/<seq:020d>.json
@@ -30,7 +30,7 @@ which no topic may be called::
     _landfall/<group>/<lane>-segments/<first:020d>-<last:020d>-<epoch:010d>-<digest>.seg
         closed stretches of the ledger, whose slots may be gone
     _landfall/<group>/dead-letters/<topic>/<generation>_<kafka partition>_<start:020d>.parquet
-        dead letters; those that replace others have a plan in their names, too
+        dead letters; those that replace objects have a plan in their names, too
     _landfall/<group>/dead-letters@<place>/<topic>/…
         dead letters in a place of their own, which has the same keys: ``letters_place``
     _landfall/<group>/side/<name>/…       the output root of a backfill: all of the above, below it
@@ -107,7 +107,7 @@ class ObjectName:
         start: the planned start of the range; less than or equal to every offset inside.
         extension: file extension with its dot, such as ``.json.gz``; may be empty.
         destination: folders above the topic's, such as ``db=shop``; may be empty.
-        plan: the slot that the REPLACE was planned by which put the object in place of others; -1
+        plan: the slot that the REPLACE was planned by which replaced other objects by it; -1
             if it was landed, or if older software named it.
 
     Raises:

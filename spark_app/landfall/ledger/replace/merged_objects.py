@@ -20,7 +20,7 @@ from landfall.ledger.task_results import LandedObject
 
 @dataclass(frozen=True, slots=True)
 class Mergeable:
-    """A visible object of data that may be merged with others.
+    """A visible object of data that may be merged with other objects.
 
     Attributes:
         slot: of the record that decided it.
@@ -55,7 +55,7 @@ class Mergeable:
 
     @property
     def plan(self) -> int:
-        """The slot in its name if it was put in the place of others; -1 if it was landed."""
+        """The slot in its name if it replaced other objects; -1 if it was landed."""
         return self.name.planned_by
 
     @property

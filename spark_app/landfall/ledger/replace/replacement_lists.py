@@ -1,4 +1,4 @@
-"""The bytes of replacement lists: which objects retire, and which take their place. Pure.
+"""The bytes of replacement lists: which objects retire, and which replace them. Pure.
 
 A list is an object of its own, named by the SHA-256 of its bytes, that is stored before the REPLACE
 which names it (docs/adr/0029). It is gzipped text, which ``zcat`` shows: a line of JSON that says
@@ -67,7 +67,7 @@ class RetiringObject:
 
 @dataclass(frozen=True, slots=True)
 class NewObject:
-    """An object that takes the place of others.
+    """An object that replaces other objects.
 
     Attributes:
         landed: the object; its offsets are those of the partition that its name has.
@@ -147,7 +147,7 @@ class Replaced:
 
     Attributes:
         retire: objects that retire, by key.
-        objects: objects that take their place, by key.
+        objects: objects that replace them, by key.
         landed_again: the ranges that a backfill landed again, in order; empty for other purposes.
         made_by: by what it landed them; None for other purposes.
     """

@@ -1,4 +1,4 @@
-"""How REPLACE changes a lane's state: objects take the place of others. Pure.
+"""How REPLACE changes a lane's state: objects replace other objects. Pure.
 
 What the objects are is in a list next to the ledger, so that a state stays small. The list was made
 by somebody to whom everything up to a slot was applied, and may be out of date. A COMMIT since then
@@ -41,7 +41,7 @@ MAX_OBJECTS = 100_000
 
 
 def replace_objects(state: State, record: Replace) -> State:
-    """The state in which the objects of a list are decided, and others are to retire.
+    """The state in which the objects of a list are decided, and the old objects are to retire.
 
     Raises:
         ValueError: the list is older than another REPLACE of the same folder, or too large, or rows

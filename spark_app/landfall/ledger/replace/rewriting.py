@@ -4,7 +4,7 @@ A REPLACE of a backfill puts the rows of whole ranges into other objects. Two of
 a folder in common, if what was live had no row of a range. So a state remembers the ranges, each
 with the REPLACE that was the last to do that, and refuses a plan that does not know it as applied.
 
-Dead letters that retired so must not be replayed, and those that took their place may. Which of
+Dead letters that retired so must not be replayed, and those that replaced them may. Which of
 them an object is, its name says: it has the slot that its REPLACE was planned by. A REPLAY since a
 plan is an obstacle, too, as its objects are not among those that retire.
 """
@@ -16,7 +16,7 @@ from landfall.ledger.names.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 
 MAX_RANGES = 10_000
-"""How many ranges a state tells apart; those of long ago are joined if there are more."""
+"""How many ranges a state distinguishes; those of long ago are joined if there are more."""
 FORGOTTEN = -2
 """Instead of the slot of a plan that is not known any more."""
 

@@ -32,7 +32,7 @@ _TEMPORARY = frozenset(
         "LeaseIdMissing",
     }
 )
-"""Codes of responses whose cause is temporary: load, a damaged transfer, somebody's lease."""
+"""Codes of responses whose cause is temporary: load, a damaged transfer, another client's lease."""
 _UNSUPPORTED = frozenset(
     {"FeatureNotSupported", "UnsupportedHeader", "NotImplemented", "APINotImplemented"}
 )

@@ -2,7 +2,7 @@
 
 It relies on strongly consistent reads and listings, and on exactly one winner among racing requests
 with ``If-None-Match: *`` (``probe`` tests that). Objects are block blobs, made in two phases: *Put
-Block* uploads a part, which nobody sees, and *Put Block List* makes the object of such parts.
+Block* uploads a part, which no reader sees, and *Put Block List* makes the object of such parts.
 
 - ``create`` returns WON only for a 201 to its own *Put Blob*. If a response was lost, the client's
   retry finds the blob of the first attempt and gets 409 BlobAlreadyExists: that is TAKEN, and the
@@ -254,7 +254,7 @@ class AzureStore:
         return iter(())
 
     def upload_lifetime(self) -> timedelta | None:
-        """How long blocks live, which nobody can change."""
+        """How long blocks live, which cannot be changed."""
         return BLOCKS_LIVE
 
     # -------------------------------------------------------------------------------------- objects

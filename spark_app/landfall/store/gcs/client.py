@@ -155,7 +155,7 @@ def bucket_client(name: str, settings: spec.GcsAccess, requests: Counter[str]) -
 
 
 def _bucket(name: str, settings: spec.GcsAccess, key: str | None, requests: Counter[str]) -> Bucket:
-    # Otherwise the client gets the bucket in a thread of its own, for traces that nobody records:
+    # Otherwise the client gets the bucket in a thread of its own, for traces that are not recorded:
     # requests that a test cannot count, and for which Landfall needs no right.
     os.environ.setdefault(_NO_LOOKUPS, "true")
     session = AuthorizedSession(_credentials(settings, key))  # type: ignore[no-untyped-call]

@@ -105,7 +105,7 @@ class GcsFiles:
 
     def _download(self, file: ListedFile, start: int, end: int) -> tuple[str, bytes]:
         blob = self._blob(file.name)
-        # Raw: Google would decompress an object that somebody has marked as gzip.
+        # Raw: Google would decompress an object that a user has marked as gzip.
         body: bytes = blob.download_as_bytes(
             start=start,
             end=end - 1,

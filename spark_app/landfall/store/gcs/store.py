@@ -14,7 +14,7 @@ no reader looks at (``parts``); *compose* makes the object of them, which are th
   upload of the key that anybody completes, since the ledger decides one; it decides another only
   after ``UploadLost``, when parts are missing, without which a compose fails as a whole.
 - After a completion the parts are deleted, by each who completes, as soon as the object was seen.
-  So an object that somebody deletes later is not made again: its upload is lost. Only if a driver
+  So an object that a user deletes later is not made again: its upload is lost. Only if a driver
   was killed in between, and before a sweep, its successor makes it again, with the same bytes.
 - ``retire`` deletes the parts before the object, so after it there is nothing to compose. Google
   does not state the outcome of a compose that began before, and ends later; and an object of one
@@ -311,7 +311,7 @@ class GcsStore:
         )
 
     def _download(self, blob: Blob, checksum: str | None = None, **which: int | None) -> bytes:
-        # Raw: Google would decompress an object that somebody has marked as gzip.
+        # Raw: Google would decompress an object that a user has marked as gzip.
         data: bytes = blob.download_as_bytes(
             raw_download=True, checksum=checksum, **which, **self._how
         )

@@ -37,7 +37,7 @@ def _client(
     _process: int, _user: str, config: tuple[tuple[str, str], ...], **options: Any
 ) -> AsyncClient:
     made = AsyncClient(config=dict(config), **options)
-    # A reference that nobody drops: those in modules are dropped when Python ends.
+    # A reference that is never dropped: those in modules are dropped when Python ends.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made.inner))
     return made
 

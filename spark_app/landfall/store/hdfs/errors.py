@@ -34,7 +34,7 @@ _DENIED = frozenset(
         "InvalidToken",
     }
 )
-"""Exceptions that go away when somebody changes rights, quotas or names."""
+"""Exceptions that go away when a user changes rights, quotas or names."""
 _UNSUPPORTED = frozenset({"UnsupportedOperationException", "RpcNoSuchMethodException"})
 _EXCEPTION = re.compile(r"(?:[a-z][\w$]*\.)+(?P<name>[A-Z]\w+)")
 _LINE_END = re.compile(r"\\n|\n")
