@@ -2,7 +2,7 @@
 
 ``chain`` checks a ledger slot by slot, ``objects`` compares the objects that it names with the
 visible ones, ``stored`` the schemas, the specs and the lists of files that it names with their
-hashes, ``replacements`` replacements, ``leases`` counts what others'
+hashes, ``replacements`` checks REPLACEs, ``leases`` counts what others'
 workers do, ``load_records`` checks what publishers keep, ``coverage`` and ``payloads`` compare what
 was read back with what was committed and with Kafka, and ``locate`` finds the outcome of one
 offset. The invariants are checked here a second time on purpose, instead of by the code that

@@ -27,7 +27,7 @@ from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, 
 
 @dataclass(frozen=True, slots=True)
 class Corrections:
-    """Later records of a ledger about objects, after the record that named them.
+    """Changes to objects by records after the one that named them.
 
     Attributes:
         lost: keys of objects that a LOST gave up, or that were missing when their topic partition
@@ -60,7 +60,7 @@ class Corrected:
 
 
 def corrections(records: Iterable[Record], applied_through: int) -> Corrections:
-    """Return corrections of a ledger, except by REPLAYs whose objects may not be visible."""
+    """Return corrections by all records, except REPLAYs whose objects may not be visible."""
     lost: set[str] = set()
     missing: set[str] = set()
     replays: dict[str, ReplayedSlice] = {}

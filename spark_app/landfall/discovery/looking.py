@@ -91,7 +91,7 @@ class Position:
     waits_since: datetime | None = None
 
     def with_hints(self, names: Iterable[str]) -> "Position":
-        """Where the next look begins if a user reports files under these names."""
+        """Return the position of the next look, which also looks up these names."""
         late = dict.fromkeys((*sorted(self.late), *names))
         return replace(self, late=frozenset(islice(late, MAX_LATE)))
 

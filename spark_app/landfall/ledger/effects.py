@@ -1,9 +1,9 @@
 """Effects of records on ranges, objects and topic partitions, as events: one reading of each. Pure.
 
-Whoever wants to know what is landed, by which spec, and which objects count reduces these events
+Code that needs to know what is landed, by which spec, and which objects count reduces these events
 and does not look at types of records. So a new type of record, or a new meaning of one, is brought
-to this module and to the state fold (``landfall.ledger.folding``), and to no other. The text of
-records, ``fsck``'s own chain and the auditor match types themselves: they check the others.
+to this module and to the state fold (``landfall.ledger.folding``), and to no other module. The text
+of records, ``fsck``'s own chain and the auditor match types themselves: they check these two.
 
 ==========  ===================================================================================
 OPEN        ``SpecOpened``

@@ -275,7 +275,7 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
         folders: in which any of these objects are, sorted.
         slices: per topic partition, from the first of the records in these objects to the last.
         instead: the slot of a REPLACE that is not applied, and that this one supersedes; -1 for
-            none. No reader needs the new objects of that one, except if it is decided ``again``.
+            none. The new objects of that one are not needed, except if it is decided ``again``.
         again: whether it is the same as the one in slot ``instead``, with the same list, so that
             what came in between is applied without it.
         duplicates: rows that have the key of another one, and are in no new object.

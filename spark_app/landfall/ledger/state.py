@@ -237,7 +237,7 @@ class PendingReplacement:
 
     Attributes:
         listed: what retires, and what replaces it.
-        given_up: lists of REPLACEs before, of which no reader needs the new objects.
+        given_up: lists of REPLACEs before, whose new objects are not needed.
         retires_later: whether it is applied before its old objects are gone.
         duplicates: rows that it leaves out, because another one has their key.
         before: what was known of the ranges that it lands again, while it may be given up.

@@ -315,7 +315,7 @@ class FileStore:
             stat=self.stat,
             delete=lambda found: self._delete(found.key),
         )
-        # In this order: no object is ever visible without its token. No one else claims the key.
+        # In this order: no object is ever visible without its token. No other upload claims it.
         if self._owner(upload.key) == _owner_of(upload):
             with translate_errors("retire", self._path(upload.key)):
                 self._owner_path(upload.key).unlink(missing_ok=True)

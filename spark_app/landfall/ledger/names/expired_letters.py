@@ -1,4 +1,4 @@
-"""Expired dead letters, and the key of the object that lists them. Pure.
+"""Expired dead letters, and the key of the object that records it. Pure.
 
 With ``badRecords.retain``, dead letters are deleted once they are old. Before the first of them is,
 an object next to the ledger records up to which slot. Its name has that slot, so the largest name

@@ -107,7 +107,7 @@ class ObjectName:
         start: the planned start of the range; less than or equal to every offset inside.
         extension: file extension with its dot, such as ``.json.gz``; may be empty.
         destination: folders above the topic's, such as ``db=shop``; may be empty.
-        plan: the slot that the REPLACE was planned by which replaced other objects by it; -1
+        plan: the slot in which the REPLACE that made it was planned; -1
             if it was landed, or if older software named it.
 
     Raises:

@@ -34,7 +34,7 @@ Credential = AzureNamedKeyCredential | AzureSasCredential | TokenCredential
 
 
 class RenewableContainer:
-    """A client of a container, which is made again when its Secret has changed. Thread-safe.
+    """A client of a container, which is recreated when its Secret has changed. Thread-safe.
 
     Args:
         account: host name of the account, such as ``logs.dfs.core.windows.net``.

@@ -43,7 +43,7 @@ _OBJECT = re.compile(r"/b/[^/]+/o(/.+)?$")
 
 
 class RenewableBucket:
-    """A client of a bucket, which is made again when its Secret has changed. Thread-safe.
+    """A client of a bucket, which is recreated when its Secret has changed. Thread-safe.
 
     Args:
         name: name of the bucket.

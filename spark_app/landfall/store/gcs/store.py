@@ -8,7 +8,7 @@ no reader looks at (``parts``); *compose* makes the object of them, which are th
   retry finds the object of the first attempt and gets 412 conditionNotMet: that is TAKEN, and the
   caller compares the content.
 - ``begin`` sends nothing, and an upload exists as long as it has parts. A part that comes after
-  ``abort`` begins it again, for the next sweep: its other parts are gone: it cannot be completed.
+  ``abort`` begins it again, for the next sweep. Its other parts are gone, so it never completes.
 - ``complete`` has the condition that there is no object. Nothing depends on it: an emulator ignores
   it. All completions of an upload make the same object of the same parts. There is no other
   upload of the key that anybody completes, since the ledger decides one; it decides another only

@@ -445,7 +445,7 @@ class Owners:
                 raise Retry(f"{key}: another driver claims it too") from None
 
     def forget(self, key: str, owner: Owner) -> None:
-        """Remove a claim whose object has retired, if it is there. No one else claims the key."""
+        """Remove a claim whose object has retired, if it is there. No other upload claims it."""
         if self.of(key) == owner:
             self._tree.delete(f"{self._folder}/{key}")
 

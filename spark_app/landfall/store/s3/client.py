@@ -244,7 +244,7 @@ def _config(settings: spec.S3Access) -> Config:
             "addressing_style": "path" if settings.path_style else "auto",
             "payload_signing_enabled": True,
         },
-        # botocore composes its own again for each request, in an eighth of a request's CPU time.
+        # botocore composes a new one for each request, in an eighth of a request's CPU time.
         user_agent=f"landfall/{__version__}",
     )
     return own.merge(_endpoint_config(settings))
