@@ -71,7 +71,7 @@ def operator(world: World) -> CollectorRegistry:
     snapshot = GroupSnapshot("logs", "clicks", status, START, answers=True, restarts=1)
     made = Metrics(lambda: OperatorSnapshot(is_leader=True, groups=1, oldest_pass=1.5))
     made.group_snapshots["logs", "clicks"] = snapshot
-    made.passes.labels("done").inc()
+    made.passes.ended("done", 0.1)
     made.actions.labels("Apply").inc()
     made.api_requests.labels("patch", "ConsumerGroup", "200").inc()
     made.api_seconds.labels("patch").observe(0.01)

@@ -11,7 +11,7 @@ from tests.support.groups import Groups
 from tests.support.waiting import eventually
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def documented(resource: Cluster) -> Iterator[Groups]:
     """The groups of the reference, with their status, in a namespace of their own."""
     made = Groups(resource, resource.create_namespace())
