@@ -19,14 +19,16 @@ when the table got there, because its replacement was known by then.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
+from landfall.errors import Reason, Stalled
 from landfall.ledger.names.object_names import parse_key
 from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import ObjectKind
 from landfall.publish import ReplacedObjects, Stretch, VisibleObject
+from landfall.publish.table_position import TablePosition
 
 Groups = Iterable[frozenset[str]]
 
@@ -68,6 +70,37 @@ class FileChanges:
 
 class CannotFollow(Exception):  # noqa: N818  # the name is the state
     """Other writers have changed the table so that a REPLACE cannot be followed."""
+
+
+def followed(
+    table: str,
+    stretch: Stretch,
+    position: TablePosition,
+    files_of: Callable[[Sequence[str]], Mapping[str, TableFile]],
+) -> FileChanges:
+    """Return the changes of a stretch to a table as it is now.
+
+    Args:
+        table: its name, for the error.
+        stretch: the next one of the table.
+        position: of the table.
+        files_of: returns the files that the table has of objects, by key. Called only if objects
+            retire; may raise CannotFollow.
+
+    Raises:
+        Stalled: DESTINATION_CONFLICT, other writers have changed the table so that a REPLACE cannot
+            be followed.
+    """
+    retired = [o.upload.key for each in stretch.replaced for o in each.retired]
+    try:
+        files = files_of(retired) if retired else {}
+        return file_changes(stretch, position.through, position.left_out, files)
+    except CannotFollow as error:
+        raise Stalled(
+            Reason.DESTINATION_CONFLICT,
+            f"table {table}: {error}. `landfall publish --rebuild` fills the table again, with the "
+            "new objects and without what others have changed",
+        ) from None
 
 
 def file_changes(

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Literal
 from urllib.parse import unquote
 
@@ -47,7 +48,7 @@ from landfall.publish.delta.position import (
     properties,
 )
 from landfall.publish.library_errors import LibraryErrors
-from landfall.publish.replaced_files import CannotFollow, FileChanges, TableFile, file_changes
+from landfall.publish.replaced_files import FileChanges, TableFile, followed
 from landfall.publish.s3_access import Recent, S3Access, landed_files, s3_access
 from landfall.publish.table_names import (
     InTheWayOfVacuum,
@@ -218,7 +219,9 @@ class DeltaTables:
                     key = stretch.objects[0].landed.upload.key
                     self._create(table, self.files().read([key])[0])
                     continue
-                changes = self._changes(loaded, stretch, position)
+                changes = followed(
+                    loaded.table_uri, stretch, position, partial(self._files_of, loaded)
+                )
                 keys = [each.landed.upload.key for each in changes.add]
                 files = self.files().read(keys) if keys else []
                 with suppress(CommitFailedError):  # another writer has changed the table
@@ -414,26 +417,6 @@ class DeltaTables:
             loaded.alter.add_columns(list(columns.added))
         return bool(columns.widened or columns.added)
 
-    def _changes(
-        self, loaded: DeltaTable, stretch: Stretch, position: TablePosition
-    ) -> FileChanges:
-        """Return the changes of a stretch to a table as it is now.
-
-        Raises:
-            Stalled: DESTINATION_CONFLICT, other writers have changed it so that a REPLACE cannot be
-                followed.
-        """
-        retired = [o.upload.key for each in stretch.replaced for o in each.retired]
-        files = self._files_of(loaded, retired) if retired else {}
-        try:
-            return file_changes(stretch, position.through, position.left_out, files)
-        except CannotFollow as error:
-            raise Stalled(
-                Reason.DESTINATION_CONFLICT,
-                f"table {loaded.table_uri}: {error}. `landfall publish --rebuild` fills the table "
-                "again, with the new objects and without what others have changed",
-            ) from None
-
     def _files_of(self, loaded: DeltaTable, keys: Sequence[str]) -> dict[str, TableFile]:
         """The files that a table has of objects, by key, however a writer spells their URIs."""
         table = loaded.table_uri
@@ -520,7 +503,7 @@ class DeltaTables:
     def _properties(
         self, through: int, slots: str = "", changes: FileChanges | None = None
     ) -> CommitProperties:
-        """Return a commit's properties: the transaction, and the same for ``delta_position``."""
+        """Return a commit's properties: the transaction, and the same for ``position``."""
         left_out = changes.left_out if changes else ()
         over = ",".join(str(slot) for slot in changes.passed_over) if changes else ""
         return CommitProperties(

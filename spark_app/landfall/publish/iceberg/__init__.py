@@ -24,6 +24,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from landfall.api.spec import TopicSpecs
@@ -64,7 +65,7 @@ from landfall.publish.iceberg.position import (
     position_properties,
     positions,
 )
-from landfall.publish.replaced_files import CannotFollow, FileChanges, TableFile, file_changes
+from landfall.publish.replaced_files import CannotFollow, FileChanges, TableFile, followed
 from landfall.publish.s3_access import s3_access
 from landfall.publish.table_names import TableNames, check_parquet, destination
 from landfall.publish.table_position import TablePosition
@@ -242,7 +243,7 @@ class IcebergTables:
                 if loaded is None:
                     self._create(table, stretch)
                     continue
-                changes = self._changes(loaded, stretch, position)
+                changes = followed(table, stretch, position, partial(self._files_of, loaded))
                 with suppress(CommitFailedException):  # another client has changed the table
                     if self._change(loaded, stretch, changes, position, made):
                         return stretch.through
@@ -326,24 +327,6 @@ class IcebergTables:
                 partition_spec=made.spec,
                 properties={**_CREATED, **_MARKED, **self.settings.properties},
             )
-
-    def _changes(self, loaded: Any, stretch: Stretch, position: TablePosition) -> FileChanges:
-        """Return the changes of a stretch to a table as it is now.
-
-        Raises:
-            Stalled: DESTINATION_CONFLICT, another engine has changed it so that a REPLACE cannot be
-                followed.
-        """
-        retired = [o.upload.key for each in stretch.replaced for o in each.retired]
-        try:
-            files = self._files_of(loaded, retired) if retired and loaded is not None else {}
-            return file_changes(stretch, position.through, position.left_out, files)
-        except CannotFollow as error:
-            raise Stalled(
-                Reason.DESTINATION_CONFLICT,
-                f"table {'.'.join(loaded.name())}: {error}. `landfall publish --rebuild` fills the "
-                "table again, with the new objects and without what others have changed",
-            ) from None
 
     def _files_of(self, loaded: Any, keys: Sequence[str]) -> dict[str, TableFile]:
         """Return the files that a table has of objects, by key.

@@ -4,7 +4,7 @@ A footer contains the columns of a file, and the least and the greatest value of
 readers skip files. Partition values come from these as well: a file belongs to one partition, so
 both must have one value there, and nulls must be in no or in all rows. Footers are read
 concurrently and dropped at once, so memory does not grow with their size. A file with times in
-milliseconds is taken as a copy (``iceberg_copies``).
+milliseconds is taken as a copy (``copies``).
 
 Source: https://iceberg.apache.org/spec/#partitioning and #column-projection (name mapping).
 """
