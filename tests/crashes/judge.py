@@ -24,8 +24,8 @@ from landfall.ledger import Commit, Drop, Hole, Lost, Record, Repair, Replay, St
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replace.replacement_lists import Replaced, RetiringObject
-from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.task_results import DecidedObject, LandedObject, ObjectKind
 from tests.crashes.folded import Slot
 from tests.crashes.horizons import late
 from tests.crashes.ranges import forgotten
@@ -271,7 +271,7 @@ def replaced(schedule: "Schedule", slot: Slot) -> Iterator[tuple[int, Replaced]]
         yield seq, read_replaced(schedule.lane.slots, seq, named)
 
 
-def retired(schedule: "Schedule", slot: Slot) -> Iterator[RetiringObject]:
+def retired(schedule: "Schedule", slot: Slot) -> Iterator[DecidedObject]:
     """What counts no more from a slot on, since other objects are in its place."""
     for _, listed in replaced(schedule, slot):
         yield from listed.retire

@@ -100,7 +100,7 @@ class Promoter(Merger):
         for each in found.cut:
             version = each.key, each.landed.upload.token
             topic_id, offsets = schedule.rows.of[version]
-            source = Mergeable(each.retiring.slot, each.landed, "", each.sections)
+            source = Mergeable(each.decided.slot, each.landed, "", each.sections)
             for half in halves(source, found.slices):
                 kept = tuple(compress(offsets, half.mask))
                 made = self._upload(
@@ -109,7 +109,7 @@ class Promoter(Merger):
                 schedule.rows.of[made.upload.key, token] = topic_id, kept
                 new.append(NewObject(made, half.sections))
         schedule.say(f"cuts {[each.key for each in found.cut]} for {list(map(str, found.slices))}")
-        retire = tuple(each.retiring for each in found.cut)
+        retire = tuple(each.decided for each in found.cut)
         by_key = tuple(sorted(new, key=lambda each: each.landed.upload.key))
         listed, through = Replaced(retire, by_key), landed.called_applied
         return PlannedReplacement.of(self._lane.group, token, Purpose.COMPACT, listed, through)

@@ -244,8 +244,8 @@ def test_what_is_kept_of_some_ranges_is_all_that_has_rows_of_them(
             for s in each.slices
         )
     }
-    assert {key: (o.retiring, o.sections, o.is_mixed) for key, o in kept.objects.items()} == {
-        key: (o.retiring, o.sections, o.is_mixed) for key, o in concerned.items()
+    assert {key: (o.decided, o.sections, o.is_mixed) for key, o in kept.objects.items()} == {
+        key: (o.decided, o.sections, o.is_mixed) for key, o in concerned.items()
     }
     assert all(kept.objects[key].since <= each.since for key, each in concerned.items())
     assert not kept.missing
@@ -269,4 +269,4 @@ def test_what_is_promoted_is_found_by_its_ranges_alone(
 
     assert found.slices == whole.slices
     for some, all_ in ((found.retire, whole.retire), (found.cut, whole.cut)):
-        assert [each.retiring for each in some] == [each.retiring for each in all_]
+        assert [each.decided for each in some] == [each.decided for each in all_]

@@ -15,7 +15,7 @@ import pytest
 from moto.glue.responses import GlueResponse
 
 from landfall.errors import Stalled
-from landfall.ledger.replace.replacement_lists import RetiringObject
+from landfall.ledger.task_results import DecidedObject
 from landfall.publish.building import publisher
 from tests.support.aws_server import aws_server
 from tests.support.engines import EngineError, Engines
@@ -337,7 +337,7 @@ def test_delta_tables_whose_rows_have_deletion_vectors_are_followed(
     land()
     land()
     assert offsets() == [n for n in range(30) if n != 7]
-    retire = [RetiringObject(o.landed_slot, o.landed) for o in _landed(landed.sample)][:2]
+    retire = [DecidedObject(o.landed_slot, o.landed) for o in _landed(landed.sample)][:2]
     merge = ParquetMerge(landed.sample, tuple(retire), landed.sample.state.applied_through)
     merge.record().complete().retired()
     versions = sorted(Path(location).glob("_delta_log/*.json"))
@@ -370,7 +370,7 @@ def test_iceberg_tables_follow_merges_unless_spark_has_deleted_rows(
 
     def merge(*numbers: int) -> None:
         found = [*_landed(landed.sample)]
-        retire = [RetiringObject(found[n].landed_slot, found[n].landed) for n in numbers]
+        retire = [DecidedObject(found[n].landed_slot, found[n].landed) for n in numbers]
         made = ParquetMerge(landed.sample, tuple(retire), landed.sample.state.applied_through)
         made.record().complete().retired()
 

@@ -15,7 +15,7 @@ from landfall.task.merging import Merge, Merged, MergeShare
 
 def merged(store: Store, share: MergeShare, merge: Merge) -> Iterator[Merged]:
     """Upload one object with the bytes of all; or two, with the lines of each half."""
-    retire = tuple(source.retiring for source in merge.sources)
+    retire = tuple(source.decided for source in merge.sources)
     bodies = [store.read(source.key) or b"" for source in merge.sources]
     if not merge.cut:
         key = renamed(merge.sources[0].key, share.read_through)

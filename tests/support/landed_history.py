@@ -16,11 +16,16 @@ from landfall.ledger.replace.replacement_lists import (
     MadeBy,
     NewObject,
     Replaced,
-    RetiringObject,
     Section,
     encode_list,
 )
-from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
+from landfall.ledger.task_results import (
+    DecidedObject,
+    LandedObject,
+    LandedSlice,
+    ObjectKind,
+    ReplayedSlice,
+)
 from landfall.objects import Part, Upload
 
 GROUP, TOPIC = "shop", "clicks"
@@ -146,7 +151,7 @@ class History:
             0,
         )
         listed = Replaced(
-            tuple(each.retiring for each in retire), (NewObject(new, sections, mixed),)
+            tuple(each.decided for each in retire), (NewObject(new, sections, mixed),)
         )
         header = self.header()
         named = Replacement("list", "0" * 64, len(retire), rows, 1, rows)
@@ -184,7 +189,7 @@ class History:
         pieces = [span.landed for tp in sorted(side.ranges) for span in side.present(tp)]
         new = sorted(side.objects.values(), key=lambda each: each.key)
         objects = tuple(self._renamed(each) for each in new)
-        gone = tuple(self.now.objects[key].retiring for key in sorted(retire))
+        gone = tuple(self.now.objects[key].decided for key in sorted(retire))
         listed = Replaced(gone, objects, tuple(pieces), MadeBy(other.generation, "spec"))
         return self._put(listed, self._slices(listed), purpose=Purpose.BACKFILL)
 
@@ -194,7 +199,7 @@ class History:
         objects = tuple(
             self._renamed(self.counted[each.landed.upload.key]) for each in before.retire
         )
-        gone = tuple(RetiringObject(slot, new.landed) for new in before.objects)
+        gone = tuple(DecidedObject(slot, new.landed) for new in before.objects)
         listed = Replaced(gone, objects)
         return self._put(listed, record.slices, purpose=Purpose.UNDO, undoes=slot)
 

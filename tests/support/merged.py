@@ -10,12 +10,12 @@ from landfall.lane import Lane
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Purpose, State
 from landfall.ledger.names import object_names
-from landfall.ledger.replace.replacement_lists import NewObject, Replaced, RetiringObject, Section
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.replace.replacement_lists import NewObject, Replaced, Section
+from landfall.ledger.task_results import DecidedObject, LandedObject
 from landfall.objects import Upload
 from landfall.store import Store
 
-Current = tuple[RetiringObject, tuple[Section, ...]]
+Current = tuple[DecidedObject, tuple[Section, ...]]
 """An object that counts, and what it holds."""
 
 _OF_REPLACE = re.compile("r[0-9]{10,}_")
@@ -35,13 +35,13 @@ def current(lane: Lane) -> tuple[State, dict[str, Current]]:
             partition = object_names.origin(lane.group, landed.upload.key).partition
             offsets = landed.first_offset, landed.last_offset
             section = Section(partition, landed.rows, *offsets)
-            found[landed.upload.key] = RetiringObject(due, landed), (section,)
+            found[landed.upload.key] = DecidedObject(due, landed), (section,)
         for slot, named in visible.replacements:
             listed = read_replaced(lane.slots, slot, named)
             for retiring in listed.retire:
                 found.pop(retiring.landed.upload.key, None)
             for new in listed.objects:
-                found[new.landed.upload.key] = RetiringObject(slot, new.landed), new.sections
+                found[new.landed.upload.key] = DecidedObject(slot, new.landed), new.sections
     return state, found
 
 

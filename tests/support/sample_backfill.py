@@ -13,10 +13,9 @@ from landfall.ledger.replace.replacement_lists import (
     MadeBy,
     NewObject,
     Replaced,
-    RetiringObject,
     Section,
 )
-from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.ledger.task_results import DecidedObject, LandedObject, ObjectKind
 from tests.support.sample_ledger import GROUP, SampleLedger
 from tests.support.sample_replacing import Merge, Undo
 
@@ -56,7 +55,7 @@ class Backfill(Merge):
         """Upload what is landed again, with the slots of the COMMITs of what retires."""
         self.again, self.made_by = again, MadeBy(generation, spec)
         by_key = sorted(objects, key=lambda item: item[1].upload.key)
-        retire = tuple(RetiringObject(*item) for item in by_key)
+        retire = tuple(DecidedObject(*item) for item in by_key)
         super().__init__(sample, retire, sample.state.applied_through)
 
     def __post_init__(self) -> None:

@@ -16,14 +16,8 @@ from landfall.ledger import Purpose, Replacement
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.merged_objects import Mergeable, halves, offsets_of
-from landfall.ledger.replace.replacement_lists import (
-    NewObject,
-    Replaced,
-    RetiringObject,
-    Section,
-    encode_list,
-)
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.replace.replacement_lists import NewObject, Replaced, Section, encode_list
+from landfall.ledger.task_results import DecidedObject, LandedObject
 from landfall.objects import Upload
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger
 
@@ -40,7 +34,7 @@ class Merge:
     """
 
     sample: SampleLedger
-    retire: tuple[RetiringObject, ...]
+    retire: tuple[DecidedObject, ...]
     read_through: int
     rows: Sequence[Row] | None = None
 
@@ -54,7 +48,7 @@ class Merge:
     ) -> "Merge":
         """A merge of these objects, each with the slot of its COMMIT, by all that is applied."""
         by_key = sorted(objects, key=lambda item: item[1].upload.key)
-        retire = tuple(RetiringObject(*item) for item in by_key)
+        retire = tuple(DecidedObject(*item) for item in by_key)
         applied = sample.state.applied_through
         return cls(sample, retire, applied if read_through is None else read_through, rows)
 
@@ -198,7 +192,7 @@ class Cut(Merge):
         """Upload both halves."""
         self.merge, self.range = merge, range_
         sample = merge.sample
-        retire = (RetiringObject(merge.slot, merge.new.landed),)
+        retire = (DecidedObject(merge.slot, merge.new.landed),)
         super().__init__(sample, retire, sample.state.applied_through)
 
     def __post_init__(self) -> None:
@@ -227,7 +221,7 @@ class Undo(Merge):
         """Upload copies of what was kept."""
         self.merge = merge
         sample, new = merge.sample, merge.listed.objects
-        retire = tuple(RetiringObject(merge.slot, each.landed) for each in new)
+        retire = tuple(DecidedObject(merge.slot, each.landed) for each in new)
         super().__init__(sample, retire, sample.state.applied_through)
 
     def __post_init__(self) -> None:
@@ -235,7 +229,7 @@ class Undo(Merge):
         self.listed = Replaced(self.retire, tuple(map(self._copied, self.merge.retire)))
         self.slot = -1
 
-    def _copied(self, retired: RetiringObject) -> NewObject:
+    def _copied(self, retired: DecidedObject) -> NewObject:
         old = retired.landed
         body = self.sample.store.read(self._where(old.upload.key)) or b""
         landed = self.upload(old, body, old.rows, old.last_offset)

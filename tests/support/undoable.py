@@ -34,10 +34,15 @@ from landfall.ledger.replace.replacement_lists import (
     MadeBy,
     NewObject,
     Replaced,
-    RetiringObject,
     Section,
 )
-from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
+from landfall.ledger.task_results import (
+    DecidedObject,
+    LandedObject,
+    LandedSlice,
+    ObjectKind,
+    ReplayedSlice,
+)
 from landfall.objects import Upload
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger
 
@@ -161,7 +166,7 @@ class Undoable:
     def merge(self, *chosen: Sequence[CountingObject], leaves_out: int = 0) -> int:
         """Put an object in the place of each of these groups, without some rows of the first."""
         by, token, left = self.sample.state.applied_through, self._name(), leaves_out
-        retire, new = list[RetiringObject](), list[NewObject]()
+        retire, new = list[DecidedObject](), list[NewObject]()
         for objects in chosen:
             lines = [line for each in objects for line in self._lines(each.key)]
             out, left = (lines[: max(0, min(left, len(lines) - 1))]), 0
@@ -173,7 +178,7 @@ class Undoable:
             ends = objects[0].landed.first_offset, objects[-1].landed.last_offset
             landed = self._uploaded(token, key, kept, *ends)
             new.append(NewObject(landed, tuple(sections), bool(out)))
-            retire += [each.retiring for each in objects]
+            retire += [each.decided for each in objects]
         listed = _sorted(retire, new)
         gone = sum(each.landed.rows for each in retire) - sum(each.landed.rows for each in new)
         return self._record(PlannedReplacement.of(GROUP, token, Purpose.COMPACT, listed, by, gone))
@@ -214,13 +219,13 @@ class Undoable:
         by, token, new = self.sample.state.applied_through, self._name(), list[NewObject]()
         for each in found.cut:
             lines = self._lines(each.key)
-            source = Mergeable(each.retiring.slot, each.landed, "", each.sections)
+            source = Mergeable(each.decided.slot, each.landed, "", each.sections)
             for half in halves(source, found.slices):
                 some, ends = [*compress(lines, half.mask)], offsets_of(half.sections)
                 new.append(
                     NewObject(self._uploaded(token, half.key_by(by), some, *ends), half.sections)
                 )
-        listed = _sorted((each.retiring for each in found.cut), new)
+        listed = _sorted((each.decided for each in found.cut), new)
         return self._record(PlannedReplacement.of(GROUP, token, Purpose.COMPACT, listed, by))
 
     def undo(self, slot: int, *output_partitions: str, dry_run: bool = False) -> Answer:
@@ -363,7 +368,7 @@ def _recounted(sections: Iterable[Section], lines: Sequence[tuple[int, int, int]
     ]
 
 
-def _sorted(retire: Iterable[RetiringObject], new: Iterable[NewObject]) -> Replaced:
+def _sorted(retire: Iterable[DecidedObject], new: Iterable[NewObject]) -> Replaced:
     return Replaced(
         tuple(sorted(retire, key=lambda each: each.landed.upload.key)),
         tuple(sorted(new, key=lambda each: each.landed.upload.key)),

@@ -331,7 +331,7 @@ def _is_named_after(group: str, landed: LandedObject, slice_: Slice, generation:
     """
     tp = slice_.topic_partition
     try:
-        origin = object_names.origin(group, landed.upload.key)
+        origin = object_names.origin(group, landed.key)
     except ValueError:
         return False
     is_ours = (origin.topic, origin.generation, origin.partition) == (

@@ -71,7 +71,7 @@ def corrections(records: Iterable[Record], applied_through: int) -> Corrections:
             case ObjectMissing(key=key):
                 missing.add(key)
             case ObjectRestored(landed=landed):
-                missing.discard(landed.upload.key)
+                missing.discard(landed.key)
             case LifetimeEnded(topic_partition=tp):
                 lost |= {key for key in missing - lost if topic_partition(key) == tp}
             case LettersReplayed(slot=slot, landed=again) if slot <= applied_through:

@@ -138,7 +138,7 @@ def _by_range(group: str, listed: Replaced) -> dict[Slice, list[LandedObject]]:
 
 
 def _tp(group: str, new: NewObject) -> TopicPartition:
-    origin = object_names.origin(group, new.landed.upload.key)
+    origin = object_names.origin(group, new.key)
     return TopicPartition(origin.topic, origin.partition)
 
 

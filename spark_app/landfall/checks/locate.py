@@ -18,7 +18,7 @@ from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, Replaced, Section
 from landfall.ledger.replace.replacing import changes_rows
-from landfall.ledger.task_results import LandedObject, LandedSlice, ReplayedSlice
+from landfall.ledger.task_results import DecidedObject, LandedObject, LandedSlice, ReplayedSlice
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,20 +168,16 @@ def row_of(landed: LandedObject | Section, offset: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Place(DecidedObject):
     """Rows of an object that may hold an offset.
 
     Attributes:
-        slot: of the COMMIT, REPLAY or REPLACE that names the object.
-        landed: the object.
         first_row: of these rows in the object, counted from 0.
         rows: which they are: all, or those of a section.
         is_in_order: whether they are in the order of their offsets.
         is_alone: whether all of them are of the same Kafka partition.
     """
 
-    slot: int
-    landed: LandedObject
     first_row: int
     rows: LandedObject | Section
     is_in_order: bool = True
@@ -221,14 +217,14 @@ def places(
     found = [Place(committed.slot_of(o), o, 0, o) for o in committed.candidates(offset)]
     replayed = {slice_.dead_letters for _, slice_ in committed.replays}
     for record, listed in replaced:
-        retired = {each.landed.upload.key for each in listed.retire}
-        gone = [each for each in found if each.landed.upload.key in retired]
-        found = [each for each in found if each.landed.upload.key not in retired]
+        retired = {each.key for each in listed.retire}
+        gone = [each for each in found if each.key in retired]
+        found = [each for each in found if each.key not in retired]
         is_merge = not changes_rows(record.purpose, record.undoes)
         for new in listed.objects:
-            if new.landed.upload.key in replayed:
+            if new.key in replayed:
                 continue
-            if object_names.origin(group, new.landed.upload.key).topic == tp.topic:
+            if object_names.origin(group, new.key).topic == tp.topic:
                 new_places = _places_in(record.header.seq, new, tp.partition, offset)
                 found += (p for p in new_places if not is_merge or _is_made_of(p, gone))
     return found
@@ -239,8 +235,7 @@ def _is_made_of(place: Place, gone: Iterable[Place]) -> bool:
 
     An object is merged within its folder.
     """
-    folder = place.landed.upload.key.rpartition("/")[0]
-    return any(each.landed.upload.key.rpartition("/")[0] == folder for each in gone)
+    return any(each.folder == place.folder for each in gone)
 
 
 def _places_in(slot: int, new: NewObject, partition: int, offset: int) -> Iterator[Place]:

@@ -10,30 +10,21 @@ from dataclasses import dataclass
 
 from landfall.checks import Finding, Invariant
 from landfall.ledger.names import object_names
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.task_results import DecidedObject
 from landfall.objects import ObjectStat, Upload, etag_contradicts, multipart_etag
 
 
 @dataclass(frozen=True, slots=True)
-class NamedObject:
+class NamedObject(DecidedObject):
     """An object as the ledger names it.
 
     Attributes:
-        slot: of the COMMIT that names the object.
-        landed: the object as that COMMIT, or a later REPAIR, describes it.
         applied: whether the object must be visible.
         retires: whether a REPLACE is about to delete it, perhaps once its grace period is over.
     """
 
-    slot: int
-    landed: LandedObject
     applied: bool
     retires: bool = False
-
-    @property
-    def key(self) -> str:
-        """The object's key."""
-        return self.landed.upload.key
 
 
 def merge_by_key(

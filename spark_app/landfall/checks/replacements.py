@@ -8,14 +8,9 @@ from landfall.checks.objects import NamedObject
 from landfall.ledger import Purpose, Replace, State
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import (
-    LandedAgain,
-    NewObject,
-    Replaced,
-    RetiringObject,
-)
+from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, Replaced
 from landfall.ledger.replace.rewriting import FORGOTTEN
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.task_results import DecidedObject, LandedObject
 
 Find = Callable[[str], LandedObject | None]
 """The object with a key as the ledger names it now; None if there is none, or it has retired."""
@@ -51,9 +46,9 @@ def check_replace(
 
 
 def _check_retiring(
-    before: State, record: Replace, retiring: RetiringObject, find: Find, applied: int
+    before: State, record: Replace, retiring: DecidedObject, find: Find, applied: int
 ) -> Iterator[Finding]:
-    key, slot = retiring.landed.upload.key, record.header.seq
+    key, slot = retiring.key, record.header.seq
     named = find(key)
     missing = {o.upload.key for objects in before.missing.values() for o in objects}
     if named is None:
@@ -81,13 +76,13 @@ def _check_landed_again(group: str, record: Replace, listed: Replaced) -> Iterat
         yield Finding(Invariant.I13, "the ranges of the record, without a gap", f"{others}", slot)
     inside = {each.topic_partition: each.offsets for each in record.slices}
     for retiring in listed.retire:
-        landed, origin = retiring.landed, object_names.origin(group, retiring.landed.upload.key)
+        landed, origin = retiring.landed, object_names.origin(group, retiring.key)
         tp = TopicPartition(origin.topic, origin.partition)
         offsets = inside.get(tp, OffsetRange(0, 0))
         if landed.first_offset not in offsets or landed.last_offset not in offsets:
             got = f"offsets {landed.first_offset} to {landed.last_offset} of {tp}"
             expected = "only rows that were landed again"
-            yield Finding(Invariant.I13, expected, got, slot, key=landed.upload.key)
+            yield Finding(Invariant.I13, expected, got, slot, key=landed.key)
 
 
 def _covered(landed_again: Iterator[LandedAgain] | tuple[LandedAgain, ...]) -> Iterator[Slice]:

@@ -228,7 +228,7 @@ class History:
         if known is None or known[0] is not due:
             found: dict[TopicPartition, list[LandedObject]] = {}
             for landed in due:
-                found.setdefault(topic_partition(landed.upload.key), []).append(landed)
+                found.setdefault(topic_partition(landed.key), []).append(landed)
             self._due[seq] = known = due, found
         return known[1]
 

@@ -27,7 +27,13 @@ from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, Replaced
 from landfall.ledger.replace.replacing import changes_rows
-from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
+from landfall.ledger.task_results import (
+    DecidedObject,
+    LandedObject,
+    LandedSlice,
+    ObjectKind,
+    ReplayedSlice,
+)
 
 RowRange = tuple[int, int]
 """The rows ``first <= row < end`` of an object."""
@@ -36,12 +42,10 @@ FoundRange = tuple[OffsetRange, Stalled | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(DecidedObject):
     """An object that holds records of a topic partition.
 
     Attributes:
-        slot: of the record that names it.
-        landed: the object.
         first_offset: of its first record of the topic partition.
         last_offset: of its last one.
         rows: which of its rows are of the topic partition; None for all.
@@ -49,17 +53,10 @@ class Piece:
             as merges and copies keep the format.
     """
 
-    slot: int
-    landed: LandedObject
     first_offset: int
     last_offset: int
     rows: tuple[RowRange, ...] | None
     made_by: int
-
-    @property
-    def key(self) -> str:
-        """The key of the object."""
-        return self.landed.upload.key
 
     @property
     def is_dead_letters(self) -> bool:
@@ -181,7 +178,7 @@ class Counting:
     def _replace(self, record: Replace, listed: Replaced) -> None:
         seq, retired = record.header.seq, dict[str, _Source]()
         replayed = frozenset[Bounds]()
-        for key in (each.landed.upload.key for each in listed.retire):
+        for key in (each.key for each in listed.retire):
             self.pieces.pop(key, None)
             self.mixed.pop(key, None)
             replayed |= self._replayed.pop(key, frozenset())
@@ -250,7 +247,7 @@ class Counting:
             known: folders and bounds of the sections that it may be made of; others are of a former
                 life. None if all of its rows are of this life.
         """
-        tp, key = self.slice_.topic_partition, new.landed.upload.key
+        tp, key = self.slice_.topic_partition, new.key
         if object_names.origin(self.group, key).topic != tp.topic:
             return None
         at, rows, bounds, folder = 0, list[RowRange](), list[Bounds](), _folder(key)
@@ -278,7 +275,7 @@ class Counting:
         """
         own = {(_folder(key), each) for key, s in sources.items() for each in s.bounds}
         new = {
-            (_folder(each.landed.upload.key), (section.first_offset, section.last_offset))
+            (each.folder, (section.first_offset, section.last_offset))
             for each in listed.objects
             for section in each.sections
             if section.partition == self.slice_.topic_partition.partition
@@ -291,7 +288,7 @@ class Counting:
         return bounds[0] < offsets.end and offsets.start <= bounds[1]
 
     def _put(self, seq: int, new: NewObject, rows: "_Rows", made_by: int) -> None:
-        key = new.landed.upload.key
+        key = new.key
         first = min(first for first, _ in rows.bounds)
         last = max(last for _, last in rows.bounds)
         self._sources[key] = _Source(rows.bounds, made_by)
@@ -348,7 +345,7 @@ def _made_by(
 
     A merge keeps the sections of what it merges, all of which one spec has made.
     """
-    if copied := sources.get(object_names.renamed(new.landed.upload.key, 0)):
+    if copied := sources.get(object_names.renamed(new.key, 0)):
         return copied.made_by
     return max((s.made_by for s in sources.values() if s.bounds & bounds), default=seq)
 

@@ -83,4 +83,4 @@ class SeenObjects:
 
 
 def _name(landed: LandedObject) -> tuple[str, str]:
-    return landed.upload.key, landed.upload.token
+    return landed.key, landed.upload.token

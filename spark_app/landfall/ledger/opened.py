@@ -13,8 +13,8 @@ from itertools import product
 from landfall.ledger.entries import Purpose
 from landfall.ledger.names.object_names import parse_key, renamed
 from landfall.ledger.records import Replace
-from landfall.ledger.replace.replacement_lists import NewObject, Replaced, RetiringObject, Section
-from landfall.ledger.task_results import ObjectKind
+from landfall.ledger.replace.replacement_lists import NewObject, Replaced, Section
+from landfall.ledger.task_results import DecidedObject, ObjectKind
 
 Read = Callable[[int], tuple[Replace, Replaced]]
 """Gives the REPLACE in a slot, and its list."""
@@ -51,7 +51,7 @@ class MadeIn:
             source = self._source(key, decided)
             if source is None:
                 break
-            key, decided = source.landed.upload.key, source.slot
+            key, decided = source.key, source.slot
         found = self._known.get(key, decided)
         if parse_key(asked).planned_by >= 0:
             self._known[asked] = found
@@ -59,7 +59,7 @@ class MadeIn:
                 del self._known[next(iter(self._known))]
         return found
 
-    def _source(self, key: str, slot: int) -> RetiringObject | None:
+    def _source(self, key: str, slot: int) -> DecidedObject | None:
         """An object that one was made of, which a REPLACE names; all of them are of one spec.
 
         None if nothing says, as of what a backfill has landed.
@@ -72,19 +72,19 @@ class MadeIn:
             return self._list(listed.back).copied(key)
         return listed.copied(key) or self._merged(listed, new)
 
-    def _merged(self, listed: "_List", new: NewObject) -> RetiringObject | None:
+    def _merged(self, listed: "_List", new: NewObject) -> DecidedObject | None:
         """An object that was merged or cut into a new one, within its folder and generation."""
-        alike = listed.by_folder.get(_folder(new.landed.upload.key), ())
+        alike = listed.by_folder.get(_folder(new.key), ())
         for old in alike:
-            name, landed = parse_key(old.landed.upload.key), old.landed
+            name, landed = parse_key(old.key), old.landed
             one = Section(name.partition, landed.rows, landed.first_offset, landed.last_offset)
             if _overlap((one,), new.sections):
                 return old
         # Half of one that was cut may have rows of other Kafka partitions than its name says.
         return next((old for old in alike if _overlap(self._sections(old), new.sections)), None)
 
-    def _sections(self, old: RetiringObject) -> tuple[Section, ...]:
-        key = old.landed.upload.key
+    def _sections(self, old: DecidedObject) -> tuple[Section, ...]:
+        key = old.key
         made = self._list(old.slot).new.get(key) if parse_key(key).planned_by >= 0 else None
         return made.sections if made else ()
 
@@ -104,13 +104,13 @@ class _List:
         self.record = record
         self.listed = listed
         self.back = taken_back(record, listed)
-        self.new = {each.landed.upload.key: each for each in listed.objects}
-        self._by_name = {renamed(each.landed.upload.key, 0): each for each in retire}
-        self.by_folder = defaultdict[tuple[str, int], list[RetiringObject]](list)
+        self.new = {each.key: each for each in listed.objects}
+        self._by_name = {renamed(each.key, 0): each for each in retire}
+        self.by_folder = defaultdict[tuple[str, int], list[DecidedObject]](list)
         for each in retire:
-            self.by_folder[_folder(each.landed.upload.key)].append(each)
+            self.by_folder[_folder(each.key)].append(each)
 
-    def copied(self, key: str) -> RetiringObject | None:
+    def copied(self, key: str) -> DecidedObject | None:
         """The object of which one is a copy: it has the same name, but for the plan."""
         return self._by_name.get(renamed(key, 0))
 

@@ -48,6 +48,39 @@ class LandedObject(Struct, frozen=True, gc=False):
     last_offset: int
     crc32: int
 
+    @property
+    def key(self) -> str:
+        """The object's key."""
+        return self.upload.key
+
+    @property
+    def folder(self) -> str:
+        """The folder that the object is in."""
+        return self.key.rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class DecidedObject:
+    """An object, and the slot of the record that decided it.
+
+    Attributes:
+        slot: of the COMMIT, REPLAY, REPAIR or REPLACE that names the object.
+        landed: the object as that record, or a later REPAIR, describes it.
+    """
+
+    slot: int
+    landed: LandedObject
+
+    @property
+    def key(self) -> str:
+        """The object's key."""
+        return self.landed.key
+
+    @property
+    def folder(self) -> str:
+        """The folder that the object is in."""
+        return self.landed.folder
+
 
 class PartRows(Struct, frozen=True, array_like=True, gc=False):
     """How many records of a part of a file were landed, filtered and dead-lettered.

@@ -41,6 +41,11 @@ class VisibleObject:
     time: str = ""
     decided: int = -1
 
+    @property
+    def key(self) -> str:
+        """The object's key."""
+        return self.landed.key
+
 
 @dataclass(frozen=True, slots=True)
 class Finished:
@@ -132,7 +137,7 @@ class Stretch:
             return self
         gone = {o.upload.key for each in self.replaced for o in each.retired}
         found = [*self.objects, *(o for each in self.replaced for o in each.objects)]
-        left = (o for o in found if o.landed.upload.key not in gone)
+        left = (o for o in found if o.landed.key not in gone)
         return replace(self, objects=tuple(sorted(left, key=lambda o: o.slot)))
 
 

@@ -52,14 +52,14 @@ class Calendars:
         An object in the slot from which the horizon counts is not late.
         """
         for each, horizon in self._with_horizons(stretch):
-            name = parse_key(each.landed.upload.key)
+            name = parse_key(each.key)
             if self.of(name.topic).is_over(name.output_partition, horizon):
                 yield each
 
     def reopened(self, stretch: Stretch) -> Iterator[tuple[VisibleObject, Period]]:
         """The objects that are late, each with every period of it that was complete before."""
         for each, horizon in self._with_horizons(stretch):
-            name = parse_key(each.landed.upload.key)
+            name = parse_key(each.key)
             for period in self.of(name.topic).periods(name.output_partition):
                 if period.end <= horizon:
                     yield each, period
@@ -71,6 +71,6 @@ class Calendars:
             while moves and moves[0].slot < each.slot:
                 move = moves.pop(0)
                 horizons[move.topic] = move.until
-            horizon = horizons.get(parse_key(each.landed.upload.key).topic, -1)
+            horizon = horizons.get(parse_key(each.key).topic, -1)
             if horizon >= 0:
                 yield each, horizon

@@ -93,10 +93,8 @@ class Follower:
                 retired = self._retired_after(stretch.through)
             new = [*stretch.objects, *(o for each in stretch.replaced for o in each.objects)]
             gone = {o.upload.key for each in stretch.replaced for o in each.retired}
-            appeared |= {each.landed.upload.key: each.slot for each in new}
-            waiting |= {
-                o.landed.upload.key: o for o in new if o.landed.upload.key in (retired or ())
-            }
+            appeared |= {each.key: each.slot for each in new}
+            waiting |= {o.key: o for o in new if o.key in (retired or ())}
             waiting = {key: each for key, each in waiting.items() if key not in gone}
             left = _without(stretch, retired or set()).net()
             retired = retired and retired - gone
@@ -119,7 +117,7 @@ class Follower:
             return set()
         stretches = Follower(self._lane).stretches(position)
         replaced = (each for stretch in stretches for each in stretch.replaced)
-        return {landed.upload.key for each in replaced for landed in each.retired}
+        return {landed.key for each in replaced for landed in each.retired}
 
     def _replaced(self, state: State, visible: Visible) -> Iterator[ReplacedObjects]:
         """Yield the replacements that a slot applies."""
@@ -251,7 +249,7 @@ def _without(stretch: Stretch, retired: AbstractSet[str]) -> Stretch:
         return stretch
 
     def left(objects: Iterable[VisibleObject]) -> tuple[VisibleObject, ...]:
-        return tuple(each for each in objects if each.landed.upload.key not in retired)
+        return tuple(each for each in objects if each.key not in retired)
 
     replaced = (replace(each, objects=left(each.objects)) for each in stretch.replaced)
     return replace(stretch, objects=left(stretch.objects), replaced=tuple(replaced))

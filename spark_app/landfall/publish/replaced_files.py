@@ -139,13 +139,13 @@ def file_changes(
         _check_is_rewritten(stretch, group, gone, files, knows_all=left_out is not None)
         over |= group
         passed |= {retired[key] for key in gone}
-    later = {o.landed.upload.key for o in stretch.left_out if o.slot > position}
+    later = {o.key for o in stretch.left_out if o.slot > position}
     return FileChanges(
-        tuple(o for o in stretch.objects if o.landed.upload.key not in over),
+        tuple(o for o in stretch.objects if o.key not in over),
         tuple(files[key] for key in retired if key in files),
         frozenset(({*(left_out or ())} | later) - retired.keys() - over),
         tuple(sorted(passed)),
-        frozenset(moved.intersection(o.landed.upload.key for o in stretch.objects)),
+        frozenset(moved.intersection(o.key for o in stretch.objects)),
         frozenset(files[key].path for key in moved & files.keys()),
     )
 
@@ -164,7 +164,7 @@ def _moves_rows(stretch: Stretch, group: frozenset[str], files: Mapping[str, Tab
     rows = {o.upload.key: o.rows for each in replaced for o in each.retired}
     if (group - made) - files.keys():
         return False
-    enters = sum(o.landed.rows for o in stretch.objects if o.landed.upload.key in group)
+    enters = sum(o.landed.rows for o in stretch.objects if o.key in group)
     return enters == sum(rows[key] for key in group & files.keys() & rows.keys())
 
 
@@ -237,11 +237,11 @@ def groups_of(listed: Replaced, *, by_folder: bool) -> Iterator[frozenset[str]]:
         ranges[parse_key(key).topic, str(partition), folder].append((first, last, key))
 
     for old in listed.retire:
-        landed, key = old.landed, old.landed.upload.key
+        landed, key = old.landed, old.key
         if landed.kind is ObjectKind.DATA:
             add(key, parse_key(key).partition, landed.first_offset, landed.last_offset)
     for new in listed.objects:
-        key = new.landed.upload.key
+        key = new.key
         for section in new.sections if new.landed.kind is ObjectKind.DATA else ():
             add(key, section.partition, section.first_offset, section.last_offset)
     return joined(group for each in ranges.values() for group in _overlapping(each))

@@ -87,6 +87,6 @@ class StepPublisher:
 
     def _published(self, stretch: Stretch) -> Stretch:
         """The stretch with the objects of published topics."""
-        objects = (o for o in stretch.objects if self.context.object_name(o.landed.upload.key))
+        objects = (o for o in stretch.objects if self.context.object_name(o.key))
         finished = (each for each in stretch.finished if self.context.is_published(each.topic))
         return replace(stretch, objects=tuple(objects), finished=tuple(finished))

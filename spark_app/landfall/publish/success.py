@@ -126,16 +126,16 @@ class SuccessPublisher:
 
     def _read(self, stretch: Stretch, known: Mapping[str, int]) -> "_Found":
         """Return the directories that a stretch opens, and those to be marked."""
-        objects = [o for o in stretch.objects if self.context.object_name(o.landed.upload.key)]
+        objects = [o for o in stretch.objects if self.context.object_name(o.key)]
         folders = {folder: slot for folder, slot in known.items() if self._name(folder)}
         late = list(self._calendars.late(replace(stretch, objects=tuple(objects))))
         found = _Found(folders, late=len(late))
         for each in objects:
-            name = parse_key(each.landed.upload.key)
+            name = parse_key(each.key)
             for period in self._calendars.of(name.topic).periods(name.output_partition):
                 found.open[_folder(name, period)] = each.slot
         for each in late if self.options.on_late == "Marker" else ():
-            name = parse_key(each.landed.upload.key)
+            name = parse_key(each.key)
             *_, period = self._calendars.of(name.topic).periods(name.output_partition)
             found.markers.append(f"{_folder(name, period)}/_LATE-{each.slot:010d}")
         self._finish(stretch, found)

@@ -67,7 +67,7 @@ class TableNames:
         Raises:
             Stalled: DESTINATION_CONFLICT, another topic has that table.
         """
-        name = self.context.object_name(landed.upload.key)
+        name = self.context.object_name(landed.key)
         if name is None:
             return None
         table = self.of_topic(name.topic, name.generation)
@@ -128,7 +128,7 @@ class TableFolders:
 
     def of_object(self, landed: LandedObject) -> str | None:
         """The URL of an object's table; None if its topic is not published."""
-        name = self.context.object_name(landed.upload.key)
+        name = self.context.object_name(landed.key)
         return _filled(self.template, name.topic, name.generation) if name else None
 
     def check_new(self, table: str) -> None:

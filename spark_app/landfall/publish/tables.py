@@ -271,7 +271,7 @@ class TablePublisher:
                 # They may have been replaced since the ledger was read for an earlier stretch.
                 for key in (o.upload.key for each in part.replaced for o in each.retired):
                     known.pop(key, None)
-                known |= {each.landed.upload.key: each for each in part.objects}
+                known |= {each.key: each for each in part.objects}
             through = stretch.through
         failures = _Failures(TOLERATED_SILENCE * self.workers)
 
@@ -312,7 +312,7 @@ class TablePublisher:
         return found
 
     def _table(self, landed: LandedObject) -> str | None:
-        return None if landed.upload.key in self.choice.skip else self.table_of(landed)
+        return None if landed.key in self.choice.skip else self.table_of(landed)
 
     def _retired_by_table(self, replaced: ReplacedObjects) -> dict[str, ReplacedObjects]:
         """Return the replaced objects of each table; the new ones are in the stretch's objects."""
@@ -402,7 +402,7 @@ def _through(part: Stretch, position: int) -> Stretch:
             VisibleObject(slot, landed)
             for each in later
             for landed in each.retired
-            if (slot := each.appeared.get(landed.upload.key, position + 1)) <= position
+            if (slot := each.appeared.get(landed.key, position + 1)) <= position
         ),
     ]
     return replace(

@@ -86,7 +86,7 @@ class LandedGroup:
         new = [visible for each in stretch.replaced for visible in each.objects]
         for visible in sorted((*stretch.objects, *new), key=lambda visible: visible.slot):
             self._files.setdefault(_topic(visible), []).append(self._file(visible))
-        self._new.update(visible.landed.upload.key for visible in new)
+        self._new.update(visible.key for visible in new)
         for each in stretch.replaced:
             at = (each.slot, each.record)
             self._retired |= dict.fromkeys((o.upload.key for o in each.retired), at)
@@ -217,14 +217,14 @@ class LandedGroup:
         return self._made_by.times(file.spec, file.name.topic)
 
     def _is_known(self, visible: VisibleObject) -> bool:
-        generation = object_names.parse_key(visible.landed.upload.key).generation
+        generation = object_names.parse_key(visible.key).generation
         return generation in self._made_by.opens
 
     def _file(self, visible: VisibleObject) -> File:
         landed = visible.landed
-        generation = object_names.parse_key(landed.upload.key).generation
+        generation = object_names.parse_key(landed.key).generation
         spec = self._made_by.opens.digest(generation, visible.decided)
-        return File(landed.upload.key, visible.slot, landed.rows, landed.upload.size, spec)
+        return File(landed.key, visible.slot, landed.rows, landed.upload.size, spec)
 
 
 def open_group(
@@ -305,4 +305,4 @@ def _owner(store: Store, output: Output) -> str:
 
 
 def _topic(visible: VisibleObject) -> str:
-    return folders.split_destination(visible.landed.upload.key)[1].partition("/")[0]
+    return folders.split_destination(visible.key)[1].partition("/")[0]

@@ -84,7 +84,7 @@ def checked(
         while True:
             for landed in islice(left, AHEAD - len(ahead)):
                 is_small = landed.upload.size <= SMALL_BYTES
-                fetched = pool.submit(store.read, landed.upload.key) if is_small else None
+                fetched = pool.submit(store.read, landed.key) if is_small else None
                 ahead.append((landed, fetched))
             if not ahead:
                 return
@@ -97,7 +97,7 @@ def checked(
 def _checked(
     store: Store, landed: LandedObject, fetched: Future[bytes | None] | None
 ) -> Iterator[CheckedObject]:
-    key = landed.upload.key
+    key = landed.key
     with as_lost(key):
         if fetched is None:
             with store.open(key) as stream:

@@ -67,7 +67,7 @@ def in_shares(landed: Landed, count: int) -> Iterator[Landed]:
 
 
 def _problem(store: Store, specs: TopicSpecs, topic: str, landed: LandedObject) -> Stalled | None:
-    key, format_ = landed.upload.key, output_format(specs.for_topic(topic).output)
+    key, format_ = landed.key, output_format(specs.for_topic(topic).output)
     try:
         with store.open(key) as stream:
             rows = _count(format_.rows(stream))

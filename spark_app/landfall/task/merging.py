@@ -23,8 +23,8 @@ from landfall.formats.merging import Mask, Merger, Sorter
 from landfall.ledger.names.object_names import renamed
 from landfall.ledger.offsets import Slice
 from landfall.ledger.replace.merged_objects import Mergeable, halves, offsets_of
-from landfall.ledger.replace.replacement_lists import NewObject, RetiringObject, Section
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.replace.replacement_lists import NewObject, Section
+from landfall.ledger.task_results import DecidedObject, LandedObject
 from landfall.objects import Upload
 from landfall.registry import output_format
 from landfall.store import Store
@@ -86,7 +86,7 @@ class Merged:
         duplicates: how many of their rows are left out.
     """
 
-    retire: tuple[RetiringObject, ...]
+    retire: tuple[DecidedObject, ...]
     new: NewObject
     duplicates: int = 0
 
@@ -202,7 +202,7 @@ class _Merging:
             or any(source.is_mixed for source in sources)
         )
         left_out = sum(source.landed.rows for source in sources) - new.landed.rows
-        retire = tuple(source.retiring for source in sources)
+        retire = tuple(source.decided for source in sources)
         yield Merged(retire, replace(new, mixed=is_mixed), left_out)
 
     def _halves(self, source: Mergeable) -> Iterator[Merged]:
@@ -217,7 +217,7 @@ class _Merging:
         for half in found if len(found) > 1 else ():
             key = half.key_by(self._share.read_through)
             made.append(self._written([source], half.mask, half.sections, key))
-        yield from (Merged((source.retiring,), new) for new in made)
+        yield from (Merged((source.decided,), new) for new in made)
 
     def _written(
         self,

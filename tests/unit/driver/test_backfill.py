@@ -177,7 +177,7 @@ def test_what_a_backfill_landed_again_is_landed_by_it_until_that_is_undone() -> 
     undone = history.undo(slot)
     assert landed(history) == before
     found = covering(history.now, {tp(0): OffsetRange(0, 4)}).retire
-    assert {(each.purpose, each.retiring.slot, each.since < slot) for each in found} == {
+    assert {(each.purpose, each.decided.slot, each.since < slot) for each in found} == {
         (None, undone, True)
     }
 
@@ -262,7 +262,7 @@ def test_a_merge_keeps_its_rows_and_its_purpose() -> None:
     (merged,) = chosen(history.applied(), Choice()).retire
 
     assert (merged.key, merged.purpose) == (key, Purpose.COMPACT)
-    assert merged.retiring.slot == history.now.slot - 1
+    assert merged.decided.slot == history.now.slot - 1
     assert [(s.first_offset, s.last_offset) for s in merged.sections] == [(0, 0), (1, 1)]
 
 

@@ -423,7 +423,7 @@ def test_a_ledger_is_read_with_the_lists_of_its_merges() -> None:
     sample.shown()
     lane = Lane(sample.store, GROUP, LANE)
     before = read_landed(lane).objects
-    merge = Merge.of(sample, [(each.retiring.slot, each.landed) for each in before.values()])
+    merge = Merge.of(sample, [(each.decided.slot, each.landed) for each in before.values()])
     merge.record().complete()
     sample.shown()
 
@@ -457,7 +457,7 @@ def test_what_a_merge_has_made_visible_does_not_count_before_it_is_applied() -> 
     sample.shown()
     lane = Lane(sample.store, GROUP, LANE)
     before = read_landed(lane).objects
-    merge = Merge.of(sample, [(each.retiring.slot, each.landed) for each in before.values()])
+    merge = Merge.of(sample, [(each.decided.slot, each.landed) for each in before.values()])
     merge.record().complete()
 
     assert read_landed(lane, sample.store).objects.keys() == before.keys()

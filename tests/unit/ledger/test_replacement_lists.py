@@ -14,13 +14,12 @@ from landfall.ledger.replace.replacement_lists import (
     MadeBy,
     NewObject,
     Replaced,
-    RetiringObject,
     Section,
     decode_list,
     encode_list,
     list_key,
 )
-from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.ledger.task_results import DecidedObject, LandedObject, ObjectKind
 from landfall.objects import Part, Upload
 
 TP = TopicPartition("clicks", 0)
@@ -31,7 +30,7 @@ def landed(key: str, rows: int, first: int = 0) -> LandedObject:
     return LandedObject(upload, ObjectKind.DATA, rows, first, first + rows - 1, 7)
 
 
-OLD = (RetiringObject(4, landed("a/1", 2)), RetiringObject(5, landed("a/2", 3, 2)))
+OLD = (DecidedObject(4, landed("a/1", 2)), DecidedObject(5, landed("a/2", 3, 2)))
 MERGED = NewObject(landed("a/1.r7", 5), (Section(0, 2, 0, 1), Section(0, 3, 2, 4)))
 LISTED = Replaced(OLD, (MERGED,))
 

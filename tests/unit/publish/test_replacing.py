@@ -16,7 +16,8 @@ from msgspec import structs
 from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Finalize, Horizon
-from landfall.ledger.replace.replacement_lists import NewObject, RetiringObject
+from landfall.ledger.replace.replacement_lists import NewObject
+from landfall.ledger.task_results import DecidedObject
 from landfall.publish import Stretch
 from landfall.publish.building import publisher, replacement_problems
 from landfall.publish.events import EventKind, Events
@@ -44,7 +45,7 @@ class ParquetMerge(WholeMerge):
 def merged(sample: SampleLedger, *slots: int, kind: type[WholeMerge] = WholeMerge) -> WholeMerge:
     """The clicks of these COMMITs are merged, and what they were merged of has retired."""
     retire = tuple(
-        RetiringObject(each.landed_slot, each.landed)
+        DecidedObject(each.landed_slot, each.landed)
         for each in _landed(sample)
         if each.landed_slot in slots
     )
@@ -71,7 +72,7 @@ def landed_and_merged() -> tuple[SampleLedger, WholeMerge]:
         sample.commit(sample.land(CLICKS, start, start + 5))
     applied = sample.shown().state.applied_through
     first = [each for each in _landed(sample) if each.landed.first_offset < 10]
-    retire = tuple(RetiringObject(each.landed_slot, each.landed) for each in first)
+    retire = tuple(DecidedObject(each.landed_slot, each.landed) for each in first)
     merge = WholeMerge(sample, retire, applied)
     return sample, merge.record().complete().retired()
 

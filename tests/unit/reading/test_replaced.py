@@ -9,7 +9,7 @@ import pytest
 import landfall
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.ledger.names import object_names
-from landfall.ledger.replace.replacement_lists import RetiringObject
+from landfall.ledger.task_results import DecidedObject
 from landfall.reading import LandedGroup, manifests, objects
 from tests.support.carried_out import WholeMerge
 from tests.support.readable import CLICKS, Readable, Row
@@ -37,7 +37,7 @@ class Scene:
         self.before = self.landed.settle()
         found = {o.upload.key: o for o in self.decided()}
         self.old = [found[key] for key in sorted(found)[:2]]
-        retire = tuple(RetiringObject(2 + i, o) for i, o in enumerate(self.old))
+        retire = tuple(DecidedObject(2 + i, o) for i, o in enumerate(self.old))
         self.merge = WholeMerge(
             self.landed.ledger, retire, self.landed.ledger.state.applied_through
         )

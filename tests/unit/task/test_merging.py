@@ -213,7 +213,7 @@ def test_an_object_is_cut_in_two_at_sections(kind: str) -> None:
 
     inside, outside = whole.halves(Slice(TopicPartition("clicks", 0), OffsetRange(200, 500)))
 
-    assert inside.retire == outside.retire == (whole.sources[0].retiring,)
+    assert inside.retire == outside.retire == (whole.sources[0].decided,)
     assert whole.rows(inside.new.landed) == rows[3:303]
     assert whole.rows(outside.new.landed) == rows[:3] + rows[303:]
     assert inside.new.sections == (Section(0, 300, 200, 499),)

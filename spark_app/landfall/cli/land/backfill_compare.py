@@ -73,7 +73,7 @@ def compared(opened: OpenBackfill, sample: int) -> Iterator[Difference]:
 
 def _rows_inside(each: CountingObject, found: Promotion) -> Mask:
     """Return a mask of the rows inside the ranges, of an object that has more."""
-    source = Mergeable(each.retiring.slot, each.landed, sections=each.sections)
+    source = Mergeable(each.decided.slot, each.landed, sections=each.sections)
     inside, _ = halves(source, found.slices)
     return inside.mask
 
@@ -91,7 +91,7 @@ def _lane(
     files = [
         File(
             each.key,
-            each.retiring.slot,
+            each.decided.slot,
             each.landed.rows,
             each.landed.upload.size,
             landed.specs.get(each.generation, ""),

@@ -269,7 +269,7 @@ def _name_objects(names: NamedObjects, record: Commit | Replay) -> Iterator[Find
                 "a key that no other COMMIT names",
                 f"slot {earlier} names it already",
                 record.header.seq,
-                key=landed.upload.key,
+                key=landed.key,
             )
 
 
@@ -625,11 +625,11 @@ def _read_list(slots: Slots, named: Replacement, slot: int) -> Replaced | Findin
 def _replace(names: NamedObjects, listed: Replaced, slot: int) -> Iterator[Finding]:
     """Expect the new objects, and no longer the old ones once the REPLACE is applied."""
     for retiring in listed.retire:
-        names.retire(retiring.landed.upload.key, slot)
+        names.retire(retiring.key, slot)
     for new in listed.objects:
         earlier = names.add(slot, new.landed)
         if earlier is not None:
-            key = new.landed.upload.key
+            key = new.key
             got = f"slot {earlier} names it already"
             yield Finding(Invariant.I4, "a key that no other record names", got, slot, key=key)
 
@@ -642,9 +642,9 @@ def _decide_again(names: NamedObjects, record: Replace, listed: Replaced) -> Ite
         got = f"others, such as {other}"
         yield Finding(Invariant.I13, "the folders of the objects", got, slot)
     for retiring in listed.retire:
-        names.retire(retiring.landed.upload.key, slot)
+        names.retire(retiring.key, slot)
     for new in listed.objects:
-        names.decide_again(new.landed.upload.key, slot)
+        names.decide_again(new.key, slot)
 
 
 def _give_up(
@@ -656,6 +656,6 @@ def _give_up(
         yield listed
         return
     for retiring in listed.retire:
-        names.retire(retiring.landed.upload.key, -1)
+        names.retire(retiring.key, -1)
     for new in listed.objects:
-        names.retire(new.landed.upload.key, slot)
+        names.retire(new.key, slot)

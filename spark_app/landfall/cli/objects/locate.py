@@ -242,7 +242,7 @@ class _Lookup:
         # Objects whose row follows from the ledger alone come first: they need not be read.
         candidates = sorted(self.places, key=lambda place: known_row(place) is None)
         possible: list[Place] = []
-        given_up = [o for o in candidates if o.landed.upload.key in self.committed.lost]
+        given_up = [o for o in candidates if o.key in self.committed.lost]
         for place in (each for each in candidates if each not in given_up):
             row = known_row(place)
             if row is None:
@@ -290,7 +290,7 @@ class _Lookup:
 
     def _given_up(self, given_up: list[Place]) -> Answer:
         """The answer if an object that may hold the offset can never be recreated."""
-        key = given_up[0].landed.upload.key
+        key = given_up[0].key
         slot = self.committed.lost[key]
         may = "was" if len(given_up) == 1 else "may have been"
         return Answer(
@@ -304,7 +304,7 @@ class _Lookup:
         landed, slot = place.landed, place.slot
         is_data = landed.kind is ObjectKind.DATA
         fate, verb = ("landed", "was landed") if is_data else ("dead-lettered", "was dead-lettered")
-        found = FoundObject(self.opened.url(landed.upload.key), row + 1, landed.rows, certain=True)
+        found = FoundObject(self.opened.url(landed.key), row + 1, landed.rows, certain=True)
         by = {self.committed.slot: "COMMIT"} | {
             slot: "REPLAY" for slot, _ in self.committed.replays
         }
@@ -326,8 +326,7 @@ class _Lookup:
         )
         is_certain = len(possible) == 1 and not is_left_out
         found = tuple(
-            FoundObject(self.opened.url(o.landed.upload.key), None, o.landed.rows, is_certain)
-            for o in possible
+            FoundObject(self.opened.url(o.key), None, o.landed.rows, is_certain) for o in possible
         )
         where = "one of these objects" if len(possible) > 1 else "this object"
         perhaps = "" if is_certain else ", if it has a record at all"
@@ -339,7 +338,7 @@ class _Lookup:
         slot = max({place.slot for place in possible} - own, default=None)
         if slot is not None:
             message += f"; it took the place of others by the REPLACE in slot {slot}"
-        for key in (each.landed.upload.key for each in given_up):
+        for key in (each.key for each in given_up):
             message += (
                 f"; or it was in {key}, which the LOST in slot {self.committed.lost[key]} gave up"
             )

@@ -208,15 +208,14 @@ class FeedParts:
                 ]
 
     def _replace(self, landings: dict[int, _Landing], listed: Replaced) -> None:
-        retired = {each.landed.upload.key for each in listed.retire}
+        retired = {each.key for each in listed.retire}
         for number, landing in landings.items():
             first, after = number * SPAN, (number + 1) * SPAN
             landing.objects = [key for key in landing.objects if key not in retired]
             landing.objects += [
-                new.landed.upload.key
+                new.key
                 for new in listed.objects
-                if object_names.origin(self.opened.name, new.landed.upload.key).topic
-                == self.tp.topic
+                if object_names.origin(self.opened.name, new.key).topic == self.tp.topic
                 and any(s.first_offset < after and first <= s.last_offset for s in new.sections)
             ]
 

@@ -38,7 +38,7 @@ class NamedObjects:
         Returns:
             None, or the slot that named the same key before; then nothing is added.
         """
-        key = landed.upload.key
+        key = landed.key
         row = (key, slot, _encode(landed))
         insert = "INSERT OR IGNORE INTO named (key, slot, landed) VALUES (?, ?, ?)"
         if self._rows.execute(insert, row).rowcount:
@@ -50,7 +50,7 @@ class NamedObjects:
     def repair(self, landed: LandedObject) -> None:
         """Replace the upload of an object: a REPAIR recreates it under the same key."""
         self._rows.execute(
-            "UPDATE named SET landed = ? WHERE key = ?", (_encode(landed), landed.upload.key)
+            "UPDATE named SET landed = ? WHERE key = ?", (_encode(landed), landed.key)
         )
 
     def give_up(self, key: str) -> None:

@@ -76,7 +76,7 @@ def rows(
         ValueError: the object is damaged.
         FileNotFoundError: the object is missing.
     """
-    with _opened(opened, landed.upload.key) as stream:
+    with _opened(opened, landed.key) as stream:
         if landed.kind is ObjectKind.DEAD_LETTERS:
             letters = dead_letters(stream)
             yield from ((cast("int", x["offset"]), cast("Payload", x["value"])) for x in letters)

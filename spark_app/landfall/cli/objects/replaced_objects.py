@@ -48,10 +48,10 @@ def changed(opened: GroupStore, state: State) -> Changed:
         found.again.take(effect, listed)
         if listed is None:
             continue
-        found.retired.update((each.landed.upload.key, effect.slot) for each in listed.retire)
-        found.new.update((new.landed.upload.key, new) for new in listed.objects)
+        found.retired.update((each.key, effect.slot) for each in listed.retire)
+        found.new.update((new.key, new) for new in listed.objects)
         for each in listed.retire:
-            found.new.pop(each.landed.upload.key, None)
+            found.new.pop(each.key, None)
     return found
 
 
@@ -82,6 +82,6 @@ def find_retired(opened: GroupStore, key: str) -> int | None:
     for record in replaces(opened.records()):
         if folder in record.folders:
             listed = read_replaced(opened.store, record.header.seq, record.listed)
-            if any(each.landed.upload.key == key for each in listed.retire):
+            if any(each.key == key for each in listed.retire):
                 found = record.header.seq  # the last one: one before it was given up
     return found

@@ -117,8 +117,7 @@ def _unconfirmed(group: str, state: State, topic: str) -> int:
 
 def _show(found: WrongObject) -> None:
     console.out().print(
-        f"[red]{escape(found.scope.landed.upload.key)}[/red]  slot {found.scope.slot}  "
-        f"{escape(_what(found))}",
+        f"[red]{escape(found.scope.key)}[/red]  slot {found.scope.slot}  {escape(_what(found))}",
         soft_wrap=True,
     )
 
@@ -168,7 +167,7 @@ def _as_json(topic: str, result: ScanResult) -> dict[str, object]:
 def _object(found: WrongObject) -> dict[str, object]:
     scope, wrong = found.scope, found.wrong
     return {
-        "key": scope.landed.upload.key,
+        "key": scope.key,
         "slot": scope.slot,
         "committed": scope.time,
         "ranges": [
@@ -279,7 +278,7 @@ class Scanner:
         is_dense = landed.rows == landed.last_offset - landed.first_offset + 1
         what = Landed(tp, scope.folder, landed.first_offset, is_dense and scope.origin.plan < 0)
         wrong, counted = None, Counted()
-        with self._opened.store.open(landed.upload.key) as stream:
+        with self._opened.store.open(landed.key) as stream:
             rows = counted.of(format_.rows(stream))
             if is_parsed_only:
                 deque(rows, maxlen=0)
@@ -354,5 +353,5 @@ class Backup:
             yield replace(each, is_parsed_only=False, wrong=wrong)
 
     def _wrong(self, today: RowsOfFolder, scope: InScope, each: Examined) -> Wrong | None:
-        with self._opened.store.open(scope.landed.upload.key) as stream:
+        with self._opened.store.open(scope.key) as stream:
             return today.wrong_rows(output_format(each.made_by.output).rows(stream))

@@ -21,7 +21,7 @@ from landfall.ledger.names.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.opened import MadeIn
 from landfall.ledger.replace.replacement_lists import NewObject, Replaced
-from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.ledger.task_results import DecidedObject, LandedObject, ObjectKind
 
 Lists = Mapping[int, tuple[Replace, Replaced]]
 """The REPLACEs that are applied, with their lists, by slot."""
@@ -61,13 +61,11 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class InScope:
+class InScope(DecidedObject):
     """An object to scan.
 
     Attributes:
-        slot: of the record that names it.
-        time: when that was written, ISO 8601.
-        landed: the object.
+        time: when the record that decided it was written, ISO 8601.
         ranges: what it was landed with.
         origin: the parts of its name.
         made_by: the slot whose spec it was made by, which merges and copies keep.
@@ -75,18 +73,11 @@ class InScope:
             no object was given up or replaced, and no dead letters were replayed.
     """
 
-    slot: int
     time: str
-    landed: LandedObject
     ranges: tuple[Slice, ...]
     origin: Origin
     made_by: int
     is_whole: bool = False
-
-    @property
-    def folder(self) -> str:
-        """Its folder, relative to the output root."""
-        return self.landed.upload.key.rpartition("/")[0]
 
 
 def objects_in_scope(
@@ -101,7 +92,7 @@ def objects_in_scope(
         Retry: the store does not answer.
     """
     through, made_in = state.applied_through, MadeIn(lists.__getitem__)
-    retired = {r.landed.upload.key for _, listed in lists.values() for r in listed.retire}
+    retired = {r.key for _, listed in lists.values() for r in listed.retire}
     is_corrected = state.totals.lost_objects or state.totals.replayed
     by = corrections(opened.records(), through) if is_corrected else Corrections()
     changed = {*retired, *by.lost, *by.replays}
@@ -113,12 +104,12 @@ def objects_in_scope(
         if not found or not window.has_time(time):
             continue
         for landed, ranges, of_commit in found:
-            key = landed.upload.key
+            key = landed.key
             is_there = key not in changed
             if landed.kind is ObjectKind.DATA and is_there and window.has_key(key):
                 origin = object_names.origin(opened.name, key)
                 is_whole = bool(of_commit) and _is_whole(of_commit, changed)
-                yield InScope(seq, time, landed, ranges, origin, made_in.slot(key, seq), is_whole)
+                yield InScope(seq, landed, time, ranges, origin, made_in.slot(key, seq), is_whole)
 
 
 _Named = tuple[LandedObject, tuple[Slice, ...], Sequence[LandedObject]]
@@ -158,7 +149,7 @@ def replaced_lists(opened: GroupStore, state: State) -> Lists:
 
 def _ranges(group: str, new: NewObject) -> tuple[Slice, ...]:
     """From the first to the last record of each topic partition in an object."""
-    topic = object_names.origin(group, new.landed.upload.key).topic
+    topic = object_names.origin(group, new.key).topic
     bounds: dict[int, tuple[int, int]] = {}
     for each in new.sections:
         first, last = bounds.get(each.partition, (each.first_offset, each.last_offset))

@@ -204,14 +204,14 @@ def _examine_new(
     """Read the replacements, and add them to the result."""
 
     def read(new: NewObject) -> tuple[NewObject, TopicPartition, ReadBack | str]:
-        origin = object_names.origin(opened.name, new.landed.upload.key)
+        origin = object_names.origin(opened.name, new.key)
         tp = TopicPartition(origin.topic, origin.partition)
         return new, tp, _read(opened, new.landed)
 
     chosen = (
         new
         for new in objects
-        if not wanted or object_names.origin(opened.name, new.landed.upload.key).topic in wanted
+        if not wanted or object_names.origin(opened.name, new.key).topic in wanted
     )
     for new, tp, outcome in map_concurrently(read, chosen):
         if isinstance(outcome, str):
@@ -301,12 +301,12 @@ def _staying(found: Corrected, slot: int) -> Iterator[str]:
 def _read(opened: GroupStore, landed: LandedObject, slot: int = -1) -> ReadBack | str:
     """The object, by the spec that made it, or why it could not be read."""
     try:
-        output = opened.output_of(landed.upload.key, slot)
+        output = opened.output_of(landed.key, slot)
         return read_back.read_back(opened, output, landed)
     except FileNotFoundError:
-        return f"{landed.upload.key}: missing"
+        return f"{landed.key}: missing"
     except (ValueError, EOFError, OSError) as error:
-        return f"{landed.upload.key}: {error}"
+        return f"{landed.key}: {error}"
 
 
 def _show(result: VerifyResult, *, by_topic_partition: bool) -> None:

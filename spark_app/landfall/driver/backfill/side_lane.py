@@ -364,7 +364,7 @@ def _check_letters_reached(lane: Lane, store: Store, name: str) -> None:
     seen = dict[str, str]()
     for seq, body in lane.bodies():
         for each in decided_slices(ledger.decode(seq, body)):
-            for key in (landed.upload.key for landed in each.objects):
+            for key in (landed.key for landed in each.objects):
                 seen.setdefault(object_names.letters_place(key), key)
     for place, key in sorted(seen.items()):
         try:

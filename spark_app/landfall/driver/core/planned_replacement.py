@@ -113,7 +113,7 @@ class PlannedReplacement:
             return stale
         missing = {o.upload.key for objects in state.missing.values() for o in objects}
         for each in self.listed.retire:
-            key = each.landed.upload.key
+            key = each.key
             if each.slot > applied_through:
                 return f"{key} is not known to be visible yet"
             if key in missing:
@@ -243,7 +243,7 @@ def _slices(group: str, listed: Replaced) -> Iterator[Slice]:
 
 def _retired(group: str, listed: Replaced) -> Iterator[tuple[TopicPartition, int, int]]:
     for each in listed.retire:
-        origin, landed = object_names.origin(group, each.landed.upload.key), each.landed
+        origin, landed = object_names.origin(group, each.key), each.landed
         if origin.plan < 0:
             tp = TopicPartition(origin.topic, origin.partition)
             yield tp, landed.first_offset, landed.last_offset
@@ -251,7 +251,7 @@ def _retired(group: str, listed: Replaced) -> Iterator[tuple[TopicPartition, int
 
 def _new(group: str, listed: Replaced) -> Iterator[tuple[TopicPartition, int, int]]:
     for new in listed.objects:
-        topic = object_names.origin(group, new.landed.upload.key).topic
+        topic = object_names.origin(group, new.key).topic
         for section in new.sections:
             tp = TopicPartition(topic, section.partition)
             yield tp, section.first_offset, section.last_offset

@@ -26,9 +26,9 @@ from landfall.driver.decide.counting import (
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import RetiringObject, Section
+from landfall.ledger.replace.replacement_lists import Section
 from landfall.ledger.replace.replacing import MAX_FOLDERS, MAX_OBJECTS
-from landfall.ledger.task_results import LandedObject, ObjectKind
+from landfall.ledger.task_results import DecidedObject, LandedObject, ObjectKind
 
 
 class NothingChosen(Stalled):
@@ -80,7 +80,7 @@ class Choice:
 
     def takes(self, landed: LandedObject, generation: int) -> bool:
         """Return whether rows of an object whose name has a generation are chosen."""
-        key = landed.upload.key
+        key = landed.key
         folder, is_data = output_partition(key), landed.kind is ObjectKind.DATA
         return (
             (not self.generations or generation in self.generations)
@@ -142,9 +142,9 @@ class Backfill:
     between: int = 0
 
     @property
-    def retiring(self) -> tuple[RetiringObject, ...]:
+    def retiring(self) -> tuple[DecidedObject, ...]:
         """The objects with only rows of the ranges, as the list of a REPLACE names them."""
-        return tuple(each.retiring for each in self.retire)
+        return tuple(each.decided for each in self.retire)
 
     def of(self, kind: ObjectKind) -> tuple[CountingObject, ...]:
         """Return the objects with rows of the ranges that hold data, or dead letters."""
@@ -400,7 +400,7 @@ def _check_visible(landed: LandedNow, ranges: Ranges, retire: Collection[str]) -
         if next(_inside(landed, [each], ranges), None):
             raise Retry(f"{each.key} of slot {slot} is not known to be visible yet")
     for slot, listed in landed.replacing:
-        if any(each.landed.upload.key in retire for each in listed.retire):
+        if any(each.key in retire for each in listed.retire):
             raise Retry(f"the REPLACE in slot {slot} is not applied yet")
 
 

@@ -92,7 +92,7 @@ class ChoiceReach:
 
     def _look(self, landed: LandedObject, slices: Iterable[Slice]) -> None:
         """Look at an object with rows of some slices."""
-        key = landed.upload.key
+        key = landed.key
         takes = self._choice.takes(landed, object_names.origin(self._group, key).generation)
         if not (takes or key in self._choice.keys):
             return
@@ -103,7 +103,7 @@ class ChoiceReach:
                 _widen(self._named, slice_)
 
     def _slices(self, landed: LandedObject, sections: Iterable[Section]) -> Iterator[Slice]:
-        topic = object_names.origin(self._group, landed.upload.key).topic
+        topic = object_names.origin(self._group, landed.key).topic
         for section in sections:
             offsets = OffsetRange(section.first_offset, section.last_offset + 1)
             yield Slice(TopicPartition(topic, section.partition), offsets)

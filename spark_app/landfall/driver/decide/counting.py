@@ -11,8 +11,8 @@ from datetime import datetime
 from landfall.ledger import Purpose
 from landfall.ledger.names import folders, object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import LandedAgain, RetiringObject, Section
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.replace.replacement_lists import LandedAgain, Section
+from landfall.ledger.task_results import DecidedObject, LandedObject
 
 Ranges = Mapping[TopicPartition, OffsetRange]
 
@@ -46,7 +46,7 @@ class CountingObject:
     """An object that counts, or that will once it is visible.
 
     Attributes:
-        retiring: the object as it is named if it retires.
+        decided: the object, and the record that decided it, as the list of a REPLACE names it.
         topic: its topic.
         generation: that its name has.
         sections: where its rows come from.
@@ -57,7 +57,7 @@ class CountingObject:
         is_mixed: its rows do not follow each other as its sections do.
     """
 
-    retiring: RetiringObject
+    decided: DecidedObject
     topic: str
     generation: int
     sections: tuple[Section, ...]
@@ -69,17 +69,17 @@ class CountingObject:
     @property
     def landed(self) -> LandedObject:
         """The object as it was decided."""
-        return self.retiring.landed
+        return self.decided.landed
 
     @property
     def key(self) -> str:
         """Its key."""
-        return self.landed.upload.key
+        return self.landed.key
 
     @property
     def folder(self) -> str:
         """The folder that it is in."""
-        return self.key.rpartition("/")[0]
+        return self.decided.folder
 
     @property
     def slices(self) -> Iterator[Slice]:
@@ -117,7 +117,7 @@ def unplanned(key: str) -> str:
 
 def decided_as(each: CountingObject, slot: int, landed: LandedObject) -> CountingObject:
     """Return the object as another record decides it, with the same rows."""
-    return replace(each, retiring=RetiringObject(slot, landed))
+    return replace(each, decided=DecidedObject(slot, landed))
 
 
 def overlap(one: CountingObject, other: CountingObject) -> bool:

@@ -42,15 +42,9 @@ from landfall.ledger.effects import (
 )
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import (
-    LandedAgain,
-    NewObject,
-    Replaced,
-    RetiringObject,
-    Section,
-)
+from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, Replaced, Section
 from landfall.ledger.replace.replacing import changes_rows
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.task_results import DecidedObject, LandedObject
 
 # The backfills that are promoted, by the REPLACEs of a ledger.
 #
@@ -301,21 +295,21 @@ class LandedNow:
     def _decide(self, slot: int, objects: Iterable[LandedObject]) -> None:
         """Take note of objects that count once they are visible."""
         for landed in objects:
-            key = landed.upload.key
+            key = landed.key
             name = object_names.origin(self.group, key)
             tp = TopicPartition(name.topic, name.partition)
             section = Section(name.partition, landed.rows, landed.first_offset, landed.last_offset)
-            retiring, lives = RetiringObject(slot, landed), frozenset([(tp, self.lives[tp])])
+            decided, lives = DecidedObject(slot, landed), frozenset([(tp, self.lives[tp])])
             counting = CountingObject(
-                retiring, name.topic, name.generation, (section,), lives, since=slot
+                decided, name.topic, name.generation, (section,), lives, since=slot
             )
             if any(map(self._keeps, counting.slices)):
                 self._due.setdefault(slot, {})[key] = counting
 
     def _restore(self, slot: int, due: int, landed: LandedObject) -> None:
-        key, objects = landed.upload.key, self._due.get(due, {})
+        key, objects = landed.key, self._due.get(due, {})
         if key in objects:
-            objects[key] = decided_as(objects[key], objects[key].retiring.slot, landed)
+            objects[key] = decided_as(objects[key], objects[key].decided.slot, landed)
         elif (gone := self.missing.pop(key, None)) is not None:
             self._due.setdefault(slot, {})[key] = decided_as(gone, slot, landed)
 
@@ -333,7 +327,7 @@ class LandedNow:
 
     def _replace(self, slot: int, replacing: _Replacing) -> None:
         record, listed = replacing.record, replacing.listed
-        keys = (each.landed.upload.key for each in listed.retire)
+        keys = (each.key for each in listed.retire)
         retired = [found for key in keys if (found := self.objects.pop(key, None))]
         is_given_up = record.instead != -1 and not record.again
         copied: Sequence[CountingObject] = retired if is_given_up else ()
@@ -347,7 +341,7 @@ class LandedNow:
         for new in listed.objects:
             if not self._is_kept(new):
                 continue
-            counting = originals.get(unplanned(new.landed.upload.key))
+            counting = originals.get(unplanned(new.key))
             if counting is None:
                 counting = self._counting(replacing, new, former)
                 counting = replace(counting, since=_since(record, counting, retired))
@@ -369,7 +363,7 @@ class LandedNow:
         """Return whether a new object has rows that are kept."""
         if self.within is None:
             return True
-        topic = object_names.origin(self.group, new.landed.upload.key).topic
+        topic = object_names.origin(self.group, new.key).topic
         return any(
             self._keeps(
                 Slice(
@@ -398,11 +392,11 @@ class LandedNow:
         self, replacing: _Replacing, new: NewObject, former: Iterable[CountingObject]
     ) -> CountingObject:
         slot, lives_then = replacing.record.header.seq, replacing.lives
-        name = object_names.origin(self.group, new.landed.upload.key)
+        name = object_names.origin(self.group, new.key)
         tps = {TopicPartition(name.topic, section.partition) for section in new.sections}
         lives = {(tp, lives_then.get(tp, self.lives.get(tp, -1))) for tp in tps}
         made = CountingObject(
-            RetiringObject(slot, new.landed),
+            DecidedObject(slot, new.landed),
             name.topic,
             name.generation,
             new.sections,

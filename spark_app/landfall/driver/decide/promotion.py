@@ -17,8 +17,9 @@ from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Reason, Stalled
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, RetiringObject
+from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject
 from landfall.ledger.replace.replacing import MAX_FOLDERS, MAX_OBJECTS
+from landfall.ledger.task_results import DecidedObject
 from landfall.objects import Upload
 
 TopicIds = Collection[tuple[TopicPartition, str]]
@@ -65,9 +66,9 @@ class Promotion:
         return (*whole, *some)
 
     @property
-    def cut_retiring(self) -> tuple[RetiringObject, ...]:
+    def cut_retiring(self) -> tuple[DecidedObject, ...]:
         """The objects that are cut, as the list of a REPLACE names them."""
-        return tuple(each.retiring for each in self.cut)
+        return tuple(each.decided for each in self.cut)
 
     @property
     def folders(self) -> tuple[str, ...]:

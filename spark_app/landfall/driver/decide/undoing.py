@@ -20,8 +20,9 @@ from landfall.ledger import Replace
 from landfall.ledger.effects import Effect, LifetimeBegan, LifetimeEnded, ObjectsReplaced
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.opened import taken_back
-from landfall.ledger.replace.replacement_lists import Replaced, RetiringObject
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.replace.replacing import changes_rows
+from landfall.ledger.task_results import DecidedObject
 
 _ALL = OffsetRange(0, 2**63 - 1)
 _LANDED = -1
@@ -63,7 +64,7 @@ class Contents:
     _records: dict[int, Replace] = field(default_factory=dict)
     _kinds: dict[int, tuple[int, bool]] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
-    _counting: dict[str, RetiringObject] = field(default_factory=dict)
+    _counting: dict[str, DecidedObject] = field(default_factory=dict)
     _known_as: dict[str, set[str]] = field(default_factory=dict)
     _gone: dict[str, int] = field(default_factory=dict)
     _retired: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -95,7 +96,7 @@ class Contents:
             if each == kind and s >= slot and {*folders} <= {*self._records[s].folders}
         )
 
-    def counting(self, slot: int, folders: Collection[str]) -> list[RetiringObject]:
+    def counting(self, slot: int, folders: Collection[str]) -> list[DecidedObject]:
         """Return the objects that have what a REPLACE has made; nothing is in its way."""
         return [self._counting[content] for content in self._made_in(slot, folders)]
 
@@ -140,7 +141,7 @@ class Contents:
         root, is_undone = self._kinds.get(back, (slot, True))
         self._kinds[slot] = root, not is_undone
         gone = dict[str, str]()
-        for key in (each.landed.upload.key for each in listed.retire):
+        for key in (each.key for each in listed.retire):
             if _folder(key) in self.folders:
                 content = self._names.pop(key, key)
                 self._counting.pop(content, None)
@@ -151,11 +152,11 @@ class Contents:
         known = gone if is_given_up else self._retired.get(back, {})
         made = list[str]()
         for new in listed.objects:
-            key = new.landed.upload.key
+            key = new.key
             if _folder(key) in self.folders:
                 content = known.get(unplanned(key), key)
                 self._names[key] = content
-                self._counting[content] = RetiringObject(slot, new.landed)
+                self._counting[content] = DecidedObject(slot, new.landed)
                 self._known_as.setdefault(content, set()).add(key)
                 made.append(content)
         self._made[slot] = tuple(made)

@@ -281,7 +281,7 @@ class ReadingBack:
         for stretch in follower.remaining(after):
             by_spec = dict[str, list[LandedObject]]()
             for each in stretch.objects:
-                generation = object_names.parse_key(each.landed.upload.key).generation
+                generation = object_names.parse_key(each.key).generation
                 spec = follower.opens.digest(generation, each.decided)
                 by_spec.setdefault(spec, []).append(each.landed)
             for spec, objects in by_spec.items():

@@ -102,7 +102,7 @@ class Completer(Part):
         """
         futures = {o: self._submit(commit, o, is_fresh=is_fresh) for o in objects}
         self._pending.setdefault(commit, {}).update(
-            {landed.upload.key: _Completion(landed, f) for landed, f in futures.items()}
+            {landed.key: _Completion(landed, f) for landed, f in futures.items()}
         )
         self._highest = max(self._highest, commit)
         unfinished = [*futures]

@@ -160,7 +160,7 @@ class ExpirySweep:
         needed, last = self._needed(state), min(expired.through, state.applied_through)
         for slot, record in self._records(state, expired.after + 1, last):
             for landed in self._named(state, slot, record):
-                if landed.upload.key not in needed:
+                if landed.key not in needed:
                     self._delete(state, slot, landed)
 
     def _is_fenced(self, state: State) -> bool:

@@ -49,7 +49,7 @@ def check_letters_places(state: State, spec: GroupSpec) -> None:
     """
     known = {"", *(place.id for place in spec.bad_records.places)}
     due = chain(*state.unapplied.values(), *state.missing.values())
-    for key in sorted(landed.upload.key for landed in due):
+    for key in sorted(landed.key for landed in due):
         if (place := object_names.letters_place(key)) not in known:
             raise Stalled(
                 Reason.SPEC_INVALID,

@@ -27,7 +27,8 @@ from landfall.lane import Lane
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import PendingReplacement, State
 from landfall.ledger.names import object_names
-from landfall.ledger.replace.replacement_lists import Replaced, RetiringObject
+from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.task_results import DecidedObject
 from landfall.objects import Upload, UploadLost, is_made_by
 from landfall.store import Store
 from landfall.store.copying import copied
@@ -220,7 +221,7 @@ class CleaningUp:
                 upload = new.landed.upload
                 yield Deletion(upload.key, partial(retiring.give_up, upload))
         for each in listed.retire:
-            yield Deletion(each.landed.upload.key, partial(retiring.retire, each))
+            yield Deletion(each.key, partial(retiring.retire, each))
 
 
 # Copies of replaced objects, which are kept for a while, so that a REPLACE can be undone.
@@ -297,7 +298,7 @@ class Retiring:
     left: Callable[[str], object] = lambda _: None
     copies: bool = True
 
-    def retire(self, retiring: RetiringObject) -> None:
+    def retire(self, retiring: DecidedObject) -> None:
         """Keep a copy of an object, and delete it; afterwards no former driver can bring it back.
 
         An object with which another program has overwritten it stays, and no copy is kept of it: it

@@ -255,7 +255,7 @@ class Folders:
     def _replace(self, slot: int, state: State, now: datetime) -> None:
         """Replace objects, as a REPLACE that is applied now records."""
         record, listed = read_replace(self._lane, state, slot)
-        retired = {each.landed.upload.key for each in listed.retire}
+        retired = {each.key for each in listed.retire}
         if record.purpose is not Purpose.COMPACT:
             self._leave(record, listed, now)
             return

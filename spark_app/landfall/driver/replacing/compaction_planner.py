@@ -164,7 +164,7 @@ class CompactionPlanner:
         results = self._deps.runner.merge(shares)
         merged = [each for each in results if isinstance(each, Merged)]
         failed = [each for each in results if isinstance(each, NotMerged)]
-        touched = {each.new.landed.upload.key.rpartition("/")[0] for each in merged}
+        touched = {each.new.folder for each in merged}
         again = {each.folder: each.error for each in failed if isinstance(each.error, Retry)}
         given_up = [f for f in chosen.folders if self._is_given_up(f, again.get(f.path))]
         for folder in chosen.folders:
@@ -194,8 +194,8 @@ class CompactionPlanner:
     ) -> PlannedReplacement:
         retire = [each for one in merged for each in one.retire]
         listed = Replaced(
-            tuple(sorted(retire, key=lambda each: each.landed.upload.key)),
-            tuple(sorted((m.new for m in merged), key=lambda new: new.landed.upload.key)),
+            tuple(sorted(retire, key=lambda each: each.key)),
+            tuple(sorted((m.new for m in merged), key=lambda new: new.key)),
         )
         duplicates = sum(one.duplicates for one in merged)
         purpose, (group, _) = Purpose.COMPACT, self._lane

@@ -121,7 +121,7 @@ def prepare_promotion(
     made_by = MadeBy(plan.generation, _checked_spec(lanes, plan.generation))
     _copy_schemas(lanes, {name for each in found.landed_again for name in each.schemas})
     objects = _copied(lanes, found.promoted, token, copy, new_pool)
-    retire = tuple(each.retiring for each in found.retire)
+    retire = tuple(each.decided for each in found.retire)
     return PlannedReplacement(
         token,
         Purpose.BACKFILL,
@@ -327,7 +327,7 @@ class Promoting:
         halves = [each for each in results if isinstance(each, Merged)]
         made = Replaced(
             promotion.cut_retiring,
-            tuple(sorted((each.new for each in halves), key=lambda new: new.landed.upload.key)),
+            tuple(sorted((each.new for each in halves), key=lambda new: new.key)),
         )
         plan = PlannedReplacement.of(
             self.group.metadata.name, token, Purpose.COMPACT, made, found.read_through
@@ -349,7 +349,7 @@ class Promoting:
         output = TopicSpecs.of(made_by).for_topic(each.topic).output
         output_format(output, allowed=allowed_plug_ins(self.group, LANE, spec))
         source = Mergeable(
-            each.retiring.slot, each.landed, spec, each.sections, is_mixed=each.is_mixed
+            each.decided.slot, each.landed, spec, each.sections, is_mixed=each.is_mixed
         )
         return Merge(output, (source,), cut=found.promotion.slices)
 

@@ -18,8 +18,8 @@ from landfall.lane import Lane
 from landfall.lane.replacements import read_replace
 from landfall.ledger import Purpose, State
 from landfall.ledger.names import object_names
-from landfall.ledger.replace.replacement_lists import NewObject, Replaced, RetiringObject, Section
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.replace.replacement_lists import NewObject, Replaced, Section
+from landfall.ledger.task_results import DecidedObject, LandedObject
 from landfall.objects import Upload, is_made_by
 from landfall.store import Store
 from landfall.store.copying import copied
@@ -53,8 +53,8 @@ class Restoring:
 
     def planned(
         self,
-        retire: Sequence[RetiringObject],
-        back: Sequence[RetiringObject],
+        retire: Sequence[DecidedObject],
+        back: Sequence[DecidedObject],
         where: WhereKept,
         pool: Executor,
     ) -> PlannedReplacement:
@@ -73,19 +73,19 @@ class Restoring:
         sections = self._sections(back)
         made = self._copies(back, where, pool)
         new = [
-            NewObject(replace(each.landed, upload=upload), *sections[each.landed.upload.key])
+            NewObject(replace(each.landed, upload=upload), *sections[each.key])
             for each, upload in zip(back, made, strict=True)
         ]
         listed = Replaced(
-            tuple(sorted(retire, key=lambda each: each.landed.upload.key)),
-            tuple(sorted(new, key=lambda each: each.landed.upload.key)),
+            tuple(sorted(retire, key=lambda each: each.key)),
+            tuple(sorted(new, key=lambda each: each.key)),
         )
         return PlannedReplacement.of(
             self.lane.group, self.token, Purpose.UNDO, listed, self.read_through
         )
 
     def _copies(
-        self, back: Sequence[RetiringObject], where: WhereKept, pool: Executor
+        self, back: Sequence[DecidedObject], where: WhereKept, pool: Executor
     ) -> list[Upload]:
         made = list[Upload]()
         try:
@@ -114,16 +114,16 @@ class Restoring:
             yield before.key
         yield source  # it was copied and deleted in between
 
-    def _sections(self, back: Iterable[RetiringObject]) -> Mapping[str, _Contents]:
+    def _sections(self, back: Iterable[DecidedObject]) -> Mapping[str, _Contents]:
         """Return the contents of objects, by key: for merged ones, as their lists record."""
         found, read = dict[str, _Contents](), set[int]()
         for each in back:
-            key, landed = each.landed.upload.key, each.landed
+            key, landed = each.key, each.landed
             origin = object_names.origin(self.lane.group, key)
             whole = Section(origin.partition, landed.rows, landed.first_offset, landed.last_offset)
             found.setdefault(key, ((whole,), False, False))
             if origin.plan >= 0 and each.slot not in read:
                 read.add(each.slot)
                 for new in read_replace(self.lane, self.state, each.slot)[1].objects:
-                    found[new.landed.upload.key] = new.sections, new.mixed, new.sorted
+                    found[new.key] = new.sections, new.mixed, new.sorted
         return found

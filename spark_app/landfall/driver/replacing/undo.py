@@ -36,8 +36,9 @@ from landfall.ledger.effects import (
 )
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replace.replacement_lists import Replaced, RetiringObject
+from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.replace.replacing import changes_rows, why_out_of_date
+from landfall.ledger.task_results import DecidedObject
 from landfall.store.probe import probe_replacing
 
 ATTEMPTS = 3
@@ -118,8 +119,8 @@ class _Undoing:
 
     restoring: Restoring
     record: Replace
-    retire: tuple[RetiringObject, ...]
-    back: tuple[RetiringObject, ...]
+    retire: tuple[DecidedObject, ...]
+    back: tuple[DecidedObject, ...]
 
     @property
     def slot(self) -> int:
@@ -283,7 +284,7 @@ def _of_applied(
     if refusal := _why_rows_differ(restoring, record, found.contents.names(same)):
         return _refused(refusal)
     retire = tuple(found.contents.counting(same, folders))
-    back = tuple(each for each in listed.retire if _folder(each) in folders)
+    back = tuple(each for each in listed.retire if each.folder in folders)
     return _Undoing(restoring, record, retire, back)
 
 
@@ -452,7 +453,3 @@ def _pending(restoring: Restoring, request: UndoRequest, listed: Replaced) -> _P
 
 def _refused(message: str) -> Answer:
     return Answer(Outcome.REFUSED, message=message)
-
-
-def _folder(each: RetiringObject) -> str:
-    return each.landed.upload.key.rpartition("/")[0]

@@ -14,44 +14,30 @@ import numpy.typing as npt
 
 from landfall.ledger.names.object_names import ObjectName, parse_key, renamed
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import RetiringObject, Section
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.replace.replacement_lists import Section
+from landfall.ledger.task_results import DecidedObject
 
 
 @dataclass(frozen=True, slots=True)
-class Mergeable:
+class Mergeable(DecidedObject):
     """A visible object of data that may be merged with other objects.
 
     Attributes:
-        slot: of the record that decided it.
-        landed: the object.
         spec: the stored spec that it was made by; empty if none is stored.
         sections: of an object that was merged before.
         is_mixed: its rows do not follow each other as its sections do.
         is_sorted: they were sorted.
     """
 
-    slot: int
-    landed: LandedObject
     spec: str = ""
     sections: tuple[Section, ...] = ()
     is_mixed: bool = False
     is_sorted: bool = False
 
     @property
-    def key(self) -> str:
-        """The object's key."""
-        return self.landed.upload.key
-
-    @property
     def name(self) -> ObjectName:
         """The parts of its key."""
         return parse_key(self.key)
-
-    @property
-    def folder(self) -> str:
-        """The folder in which it is."""
-        return self.key.rpartition("/")[0]
 
     @property
     def plan(self) -> int:
@@ -64,9 +50,9 @@ class Mergeable:
         return self.name.format_extension
 
     @property
-    def retiring(self) -> RetiringObject:
-        """What a list names when the object retires."""
-        return RetiringObject(self.slot, self.landed)
+    def decided(self) -> DecidedObject:
+        """The object as the list of a REPLACE names it."""
+        return DecidedObject(self.slot, self.landed)
 
     @property
     def own_sections(self) -> tuple[Section, ...]:

@@ -30,7 +30,13 @@ from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.ledger.records import digest
 from landfall.ledger.replace.replacing import MAX_OBJECTS
-from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, check_schemas
+from landfall.ledger.task_results import (
+    DecidedObject,
+    LandedObject,
+    LandedSlice,
+    ObjectKind,
+    check_schemas,
+)
 
 VERSION = 1
 """The version of the format that this software writes."""
@@ -58,14 +64,6 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class RetiringObject:
-    """An object that is to retire: under which slot it was due, and as what it was decided."""
-
-    slot: int
-    landed: LandedObject
-
-
-@dataclass(frozen=True, slots=True)
 class NewObject:
     """An object that replaces other objects.
 
@@ -80,6 +78,16 @@ class NewObject:
     sections: tuple[Section, ...]
     mixed: bool = False
     sorted: bool = False
+
+    @property
+    def key(self) -> str:
+        """The object's key."""
+        return self.landed.key
+
+    @property
+    def folder(self) -> str:
+        """The folder that the object is in."""
+        return self.landed.folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +160,7 @@ class Replaced:
         made_by: by what it landed them; None for other purposes.
     """
 
-    retire: tuple[RetiringObject, ...]
+    retire: tuple[DecidedObject, ...]
     objects: tuple[NewObject, ...]
     landed_again: tuple[LandedAgain, ...] = ()
     made_by: MadeBy | None = None
@@ -160,8 +168,8 @@ class Replaced:
     @property
     def folders(self) -> frozenset[str]:
         """The folders that any of the objects are in."""
-        retired = (each.landed.upload.key for each in self.retire)
-        new = (each.landed.upload.key for each in self.objects)
+        retired = (each.key for each in self.retire)
+        new = (each.key for each in self.objects)
         return frozenset(key.rpartition("/")[0] for key in chain(retired, new))
 
 
@@ -219,7 +227,7 @@ def decode_list(named: Replacement, body: bytes | None) -> Replaced:
         head = _head(lines[0])
         middle, end = 1 + head.retire, 1 + head.retire + head.objects
         listed = Replaced(
-            tuple(untrusted_json.decode(line, type=RetiringObject) for line in lines[1:middle]),
+            tuple(untrusted_json.decode(line, type=DecidedObject) for line in lines[1:middle]),
             tuple(untrusted_json.decode(line, type=NewObject) for line in lines[middle:end]),
             tuple(untrusted_json.decode(line, type=LandedAgain) for line in lines[end:]),
             head.made_by,
@@ -261,11 +269,9 @@ def _check(listed: Replaced) -> None:
         rows = sum(section.rows for section in new.sections)
         if rows != new.landed.rows or any(section.rows < 0 for section in new.sections):
             raise ValueError(
-                f"{new.landed.upload.key} has {new.landed.rows} rows, its sections have {rows}"
+                f"{new.landed.key} has {new.landed.rows} rows, its sections have {rows}"
             )
-    if both := {o.landed.upload.key for o in listed.retire} & {
-        o.landed.upload.key for o in listed.objects
-    }:
+    if both := {o.landed.key for o in listed.retire} & {o.landed.key for o in listed.objects}:
         raise ValueError(f"{min(both)} retires, and takes the place of others")
     if bool(listed.landed_again) != (listed.made_by is not None):
         raise ValueError("ranges that were landed again, and nobody says by what; or none")
@@ -297,12 +303,12 @@ def _check_ranges(listed: Replaced) -> None:
 def _sections_by_range(new: NewObject, pieces: Sequence[Slice]) -> Iterable[tuple[Section, Slice]]:
     """Each section with the range that it is in."""
     for section in new.sections:
-        tp = TopicPartition(_topic(new.landed.upload.key), section.partition)
+        tp = TopicPartition(_topic(new.landed.key), section.partition)
         place = bisect_right(pieces, (tp, section.first_offset), key=_start) - 1
         piece = pieces[place] if place >= 0 else None
         if piece is None or piece.topic_partition != tp or section.last_offset >= piece.offsets.end:
             raise ValueError(
-                f"{new.landed.upload.key} has rows of {tp} from {section.first_offset} to "
+                f"{new.landed.key} has rows of {tp} from {section.first_offset} to "
                 f"{section.last_offset}, which are in no range that was landed again"
             )
         yield section, piece
@@ -319,7 +325,7 @@ def _topic(key: str) -> str:
     return object_names.origin(group, key).topic
 
 
-def _check_order(objects: Sequence[RetiringObject] | Sequence[NewObject]) -> None:
-    keys = [each.landed.upload.key for each in objects]
+def _check_order(objects: Sequence[DecidedObject] | Sequence[NewObject]) -> None:
+    keys = [each.key for each in objects]
     if sorted({*keys}) != keys:
         raise ValueError("objects are not in the order of their keys, or one is named twice")

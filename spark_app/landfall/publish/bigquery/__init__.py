@@ -130,7 +130,7 @@ class BigQuery:
         return max((each.through for each in stretches), default=-1)
 
     def _table_of(self, landed: LandedObject) -> str | None:
-        name = self._context.object_name(landed.upload.key)
+        name = self._context.object_name(landed.key)
         try:
             return table_name(self._options, name) if name else None
         except ValueError as error:

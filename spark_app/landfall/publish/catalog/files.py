@@ -123,7 +123,7 @@ class ColumnsOf:
         with ThreadPoolExecutor(_READERS, "footers") as pool:
             one_each = {self._identity(name, o): (o, name) for o, name in asked}
             list(pool.map(self._remembered, one_each.values()))
-        found = {o.landed.upload.key: self._remembered((o, name)) for o, name in asked}
+        found = {o.key: self._remembered((o, name)) for o, name in asked}
         if len(self._known) > _MAX_REMEMBERED:
             self._known.clear()
         return found
@@ -131,7 +131,7 @@ class ColumnsOf:
     def _identity(self, name: ObjectName, each: VisibleObject) -> object:
         spec = self.spec_of(name.topic)
         if spec.output.columns is ColumnSource.FROM_SCHEMA:
-            return each.landed.upload.key
+            return each.key
         return name.topic, name.generation
 
     def _remembered(self, asked: tuple[VisibleObject, ObjectName]) -> Columns:

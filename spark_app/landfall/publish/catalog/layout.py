@@ -25,7 +25,7 @@ class Placed:
     @property
     def key(self) -> str:
         """The object's key."""
-        return self.object.landed.upload.key
+        return self.object.key
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Layout:
             if self.skips_other_folders:
                 return None
             raise ValueError(
-                f"{each.landed.upload.key} is in folders of another route: {error}; "
+                f"{each.key} is in folders of another route: {error}; "
                 "otherFolders: Skip leaves such objects out"
             ) from error
         return Placed(each, name, place)

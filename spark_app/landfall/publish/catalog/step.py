@@ -99,7 +99,7 @@ class FinishedOnly:
     ) -> Iterator[VisibleObject]:
         """The objects whose period is over at the horizon of their topic."""
         for each in objects:
-            name = parse_key(each.landed.upload.key)
+            name = parse_key(each.key)
             until = horizons.get(name.topic, -1)
             if self._calendars.of(name.topic).is_over(name.output_partition, until):
                 yield each
@@ -210,7 +210,7 @@ class PartitionStep:
     ) -> dict[TableName, list[Placed]]:
         found: dict[TableName, list[Placed]] = {}
         for each in objects:
-            name = parse_key(each.landed.upload.key)
+            name = parse_key(each.key)
             table = self.layout.naming.name_of(name)
             with _collected(table, failed):
                 if placed := self.layout.placed(each, name):
@@ -259,7 +259,7 @@ class PartitionStep:
                     self._change(name, {}, {self.mark: "true"})
 
     def _table_of(self, each: VisibleObject) -> TableName | None:
-        key = each.landed.upload.key
+        key = each.key
         if not self.layout.is_published(key):
             return None
         return self.layout.naming.name_of(parse_key(key))

@@ -216,13 +216,13 @@ class DeltaTables:
                     return position.through
                 # A table just created or changed may be ahead of this position: read it again.
                 if loaded is None:
-                    key = stretch.objects[0].landed.upload.key
+                    key = stretch.objects[0].key
                     self._create(table, self.files().read([key])[0])
                     continue
                 changes = followed(
                     loaded.table_uri, stretch, position, partial(self._files_of, loaded)
                 )
-                keys = [each.landed.upload.key for each in changes.add]
+                keys = [each.key for each in changes.add]
                 files = self.files().read(keys) if keys else []
                 with suppress(CommitFailedError):  # another writer has changed the table
                     if self._sets_retention(loaded, files) or self._changes_columns(
@@ -242,7 +242,7 @@ class DeltaTables:
         removes all files.
         """
         with self._errors("refill", table):
-            keys = [each.landed.upload.key for each in stretch.objects]
+            keys = [each.key for each in stretch.objects]
             files = self.files().read(keys) if keys else []
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
@@ -306,7 +306,7 @@ class DeltaTables:
             Stalled: DESTINATION_CONFLICT, a file does not fit; nothing has changed.
         """
         self._columns(loaded, files)
-        times = {each.landed.upload.key: each.time for each in stretch.objects}
+        times = {each.key: each.time for each in stretch.objects}
         for file in files:
             self._action(loaded, file, times[file.key], moved=False)
         loaded.create_write_transaction(
@@ -437,7 +437,7 @@ class DeltaTables:
         """Commit files and the position; with ``fields``, all that a table has leaves it."""
         columns = loaded.metadata().partition_columns
         now_ms = round(time.time() * 1000)
-        times = {each.landed.upload.key: each.time for each in changes.add}
+        times = {each.key: each.time for each in changes.add}
         loaded.create_write_transaction(
             [
                 *(

@@ -305,7 +305,7 @@ class Events:
         for slot, of_slot in groupby(stretch.objects, lambda each: each.slot):
             by_topic: dict[str, list[tuple[ObjectName, VisibleObject]]] = {}
             for each in of_slot:
-                if name := self.context.object_name(each.landed.upload.key):
+                if name := self.context.object_name(each.key):
                     by_topic.setdefault(name.topic, []).append((name, each))
             for topic, named in sorted(by_topic.items()):
                 parts = [named[i : i + MAX_OBJECTS] for i in range(0, len(named), MAX_OBJECTS)]
@@ -344,7 +344,7 @@ class Events:
     def _all_reopened(self, stretch: Stretch) -> Iterator[Event]:
         late: dict[tuple[int, str, Period], list[VisibleObject]] = {}
         for each, period in self._calendars.reopened(stretch):
-            topic = parse_key(each.landed.upload.key).topic
+            topic = parse_key(each.key).topic
             if self._is_selected(topic, period):
                 late.setdefault((each.slot, topic, period), []).append(each)
         for (slot, topic, period), objects in late.items():
@@ -372,7 +372,7 @@ class Events:
         found: dict[str, list[tuple[bool, EventObject]]] = {}
         new = ((True, each.landed) for each in replaced.objects)
         for is_new, landed in (*new, *((False, each) for each in replaced.retired)):
-            if name := self.context.object_name(landed.upload.key):
+            if name := self.context.object_name(landed.key):
                 of_topic = found.setdefault(name.topic, [])
                 of_topic.append((is_new, _object(name, landed, self.context.url)))
         return found
@@ -438,7 +438,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def _object(name: ObjectName, landed: LandedObject, url: Callable[[str], str]) -> EventObject:
     return EventObject(
-        url(landed.upload.key),
+        url(landed.key),
         name.output_partition,
         name.partition,
         landed.first_offset,

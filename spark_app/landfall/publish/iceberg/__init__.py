@@ -313,7 +313,7 @@ class IcebergTables:
         from pyiceberg.exceptions import TableAlreadyExistsError  # noqa: PLC0415  # an extra
         from pyiceberg.schema import Schema  # noqa: PLC0415  # an extra
 
-        catalog, key = self.connection.catalog(), stretch.objects[0].landed.upload.key
+        catalog, key = self.connection.catalog(), stretch.objects[0].key
         catalog.create_namespace_if_not_exists(table.rpartition(".")[0])
         url = self.url(key)
         of_file = columns_of(self.connection.file_io(url), url)
@@ -408,7 +408,7 @@ class IcebergTables:
         """Return the data files of objects, by key; see ``data_files``."""
         if not objects:
             return {}
-        keys = [each.landed.upload.key for each in objects]
+        keys = [each.key for each in objects]
         urls = [self.url(key) for key in keys]
         io = self.connection.file_io(urls[0])
         if checks_times:

@@ -27,7 +27,8 @@ from landfall.errors import Retry, Stalled
 from landfall.ledger import Purpose
 from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import Replaced, RetiringObject, Section
+from landfall.ledger.replace.replacement_lists import Replaced, Section
+from landfall.ledger.task_results import DecidedObject
 from landfall.pipeline.records import Records, filled
 from landfall.task.counting import Landed as CountedObjects
 from landfall.task.counting import Miscounted
@@ -67,7 +68,7 @@ class Scene:
         sample.commit(second := sample.land(TP, 10, 20))
         sample.commit(other := sample.land(OTHER, 100, 105)).shown()
         self.objects = [
-            RetiringObject(slot, landed_slice.objects[0])
+            DecidedObject(slot, landed_slice.objects[0])
             for slot, landed_slice in ((2, landed.first), (4, second), (5, other))
         ]
 
@@ -212,7 +213,7 @@ def test_verify_compares_no_range_with_kafka_whose_objects_were_replaced(scene: 
 def test_what_is_undone_is_read_where_it_came_back(scene: Scene, capsys: Captured) -> None:
     merge = scene.merge().record().complete().retired()
     sample = scene.landed.sample
-    again = RetiringObject(merge.slot, merge.new.landed)
+    again = DecidedObject(merge.slot, merge.new.landed)
     undone = RowMerge(sample, (again,), sample.state.applied_through, landed=scene.landed)
     undone.record(purpose=Purpose.UNDO).complete().retired()
 

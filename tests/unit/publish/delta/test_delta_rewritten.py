@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Purpose
-from landfall.ledger.replace.replacement_lists import RetiringObject
+from landfall.ledger.task_results import DecidedObject
 from landfall.publish.building import publisher
 from landfall.publish.following import Follower
 from landfall.publish.tables import TablePublisher
@@ -99,21 +99,21 @@ def delete_row_by_vector(lake: Lake, number: int, row: int) -> None:
 def replace(lake: Lake, *numbers: int, **fields: Any) -> ParquetMerge:
     """Put one object in the place of some of clicks, by their numbers among all that landed."""
     found = [each for number, each in enumerate(_landed(lake.landed.sample)) if number in numbers]
-    return merge(lake, [RetiringObject(each.landed_slot, each.landed) for each in found], **fields)
+    return merge(lake, [DecidedObject(each.landed_slot, each.landed) for each in found], **fields)
 
 
-def merge(lake: Lake, retire: Sequence[RetiringObject], **fields: Any) -> ParquetMerge:
+def merge(lake: Lake, retire: Sequence[DecidedObject], **fields: Any) -> ParquetMerge:
     sample = lake.landed.sample
     made = ParquetMerge(sample, (*retire,), sample.state.applied_through)
     return made.record(**fields).complete().retired()  # type: ignore[return-value]  # of its class
 
 
-def undo(merge: Merge) -> list[RetiringObject]:
+def undo(merge: Merge) -> list[DecidedObject]:
     """Undo a merge; returns what has come back, as what may retire."""
     back = Undo(merge).record().complete().keep_copies()
     back.sample.store.delete_slots([each.landed.upload.key for each in back.retire])
     back.sample.shown()
-    return [RetiringObject(back.slot, each.landed) for each in back.listed.objects]
+    return [DecidedObject(back.slot, each.landed) for each in back.listed.objects]
 
 
 def passed_over(lake: Lake) -> list[str]:
