@@ -101,8 +101,10 @@ def test_all_parts_count_the_same_objects(data: st.DataObject) -> None:
     assert one_answer.wrong_places(played) == []
     assert one_answer.wrong_specs(played) == []
     assert one_answer.wrong_specs_of_scans(played) == []
+    assert one_answer.wrong_specs_of_locate(played) == []
     assert one_answer.wrong_specs_of_publishers(played) == []
     assert one_answer.wrong_specs_of_publishers(played, 1) == []
+    assert one_answer.wrong_specs_of_compaction(played) == []
     assert one_answer.by_verify(played) == []
     assert one_answer.by_fsck(played) == []
 
@@ -172,14 +174,28 @@ def test_a_record_beside_an_object_that_was_given_up_is_located() -> None:
     assert one_answer.wrong_places(played) == []
 
 
-def test_a_merged_object_of_a_replay_is_scanned_by_the_spec_of_the_replay() -> None:
+def test_a_merged_object_of_a_replay_is_read_by_the_spec_of_the_replay() -> None:
     played = PlayedLedger()
     played.land(TPS[0], [BAD, BAD])
+    played.change_spec()
     played.replay(played.letters()[0], FOLDERS[0])
     played.open()
     played.merge(played.objects(f"clicks/{FOLDERS[0]}"))
 
     assert one_answer.wrong_specs_of_scans(played) == []
+    assert one_answer.wrong_specs_of_locate(played) == []
+
+
+def test_a_merged_object_of_a_backfill_is_read_by_the_spec_of_the_backfill() -> None:
+    played = PlayedLedger()
+    for _ in range(2):
+        played.land(TPS[0], [FOLDERS[0], FOLDERS[0]])
+    played.change_spec()
+    played.backfill({TPS[0]: OffsetRange(0, 4)}, [FOLDERS[0]] * 2)
+    played.merge(played.objects(f"clicks/{FOLDERS[0]}"))
+
+    assert one_answer.wrong_specs_of_scans(played) == []
+    assert one_answer.wrong_specs_of_locate(played) == []
 
 
 def _of_two_specs() -> PlayedLedger:
@@ -198,6 +214,20 @@ def test_each_object_of_a_merge_is_read_by_the_spec_of_its_own_folder() -> None:
 
     assert one_answer.wrong_specs_of_publishers(played) == []
     assert one_answer.wrong_specs_of_scans(played) == []
+
+
+def test_merges_of_two_specs_in_a_folder_keep_the_spec_of_each() -> None:
+    played = PlayedLedger()
+    for _ in range(2):
+        for _ in range(2):
+            played.land(TPS[0], [FOLDERS[1], FOLDERS[1]])
+        played.change_spec()
+    first, second = (played.objects(f"clicks/{FOLDERS[1]}")[i : i + 2] for i in (0, 2))
+    played.merge(first, second)
+
+    assert len(one_answer.by_compaction(played)) == 2
+    assert one_answer.wrong_specs_of_compaction(played) == []
+    assert one_answer.wrong_specs_of_publishers(played) == []
 
 
 def test_what_is_merged_again_is_read_by_the_spec_that_landed_it() -> None:

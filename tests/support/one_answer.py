@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
+from landfall.checks.locate import Committed, find_offset
 from landfall.cli.group_store import GroupStore
 from landfall.cli.objects import locate, verify
 from landfall.cli.objects.fsck import examine
@@ -406,6 +407,28 @@ def wrong_specs(played: PlayedLedger) -> list[str]:
     return wrong
 
 
+def wrong_specs_of_locate(played: PlayedLedger) -> list[str]:
+    """Objects that ``landfall locate`` reads by another spec than what landed their rows."""
+    opened, wrong = GroupStore(group(), played.store), list[str]()
+    now = opened.lane.read()
+    for key in by_backfills(played):
+        row = next(filter(played.is_present, played.lines(key)), None)
+        if row is None:
+            continue
+        tp = TPS[row[0]]
+        state = find_offset(opened.records(), tp, row[1])
+        assert isinstance(state, Committed), state
+        lookup = locate.lookup_of(opened, now, state, tp, row[1])
+        landed_in = {played.landed_in[row] for row in played.lines(key)}
+        for place in lookup.places:
+            if place.key != key or place.landed.kind is not ObjectKind.DATA:
+                continue
+            slot = lookup.made_by(place)
+            if {played.spec_at(slot)} != {played.spec_at(each) for each in landed_in}:
+                wrong.append(f"{key}: of slot {slot}, and its rows of {landed_in}")
+    return wrong
+
+
 def wrong_specs_of_scans(played: PlayedLedger) -> list[str]:
     """Objects that a scan reads by another spec than what landed their rows."""
     wrong, opened = [], GroupStore(group(), played.store)
@@ -434,6 +457,18 @@ def wrong_specs_of_publishers(played: PlayedLedger, most: int = 5_000) -> list[s
             found = follower.opens.digest(generation, each.decided)
             if landed_in and {found} != {played.made_by(slot) for slot in landed_in}:
                 wrong.append(f"{key}: by {found!r}, and its rows of {landed_in}")
+    return wrong
+
+
+def wrong_specs_of_compaction(played: PlayedLedger) -> list[str]:
+    """Objects that a driver would merge by another spec than what landed their rows."""
+    folders, wrong = Folders(played.lane, group()), list[str]()
+    folders.follow(NOW)
+    for folder in folders.folders.values():
+        for key, each in folder.objects.items():
+            landed_in = {played.landed_in[row] for row in played.lines(key)}
+            if landed_in and {each.spec} != {played.made_by(slot) for slot in landed_in}:
+                wrong.append(f"{key}: by {each.spec!r}, and its rows of {landed_in}")
     return wrong
 
 

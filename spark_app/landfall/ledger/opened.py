@@ -78,10 +78,10 @@ class MadeIn:
         for old in alike:
             name, landed = parse_key(old.key), old.landed
             one = Section(name.partition, landed.rows, landed.first_offset, landed.last_offset)
-            if _overlap((one,), new.sections):
+            if overlap((one,), new.sections):
                 return old
         # Half of one that was cut may have rows of other Kafka partitions than its name says.
-        return next((old for old in alike if _overlap(self._sections(old), new.sections)), None)
+        return next((old for old in alike if overlap(self._sections(old), new.sections)), None)
 
     def _sections(self, old: DecidedObject) -> tuple[Section, ...]:
         key = old.key
@@ -133,7 +133,8 @@ def _folder(key: str) -> tuple[str, int]:
     return key.rpartition("/")[0], parse_key(key).generation
 
 
-def _overlap(some: Iterable[Section], others: Iterable[Section]) -> bool:
+def overlap(some: Iterable[Section], others: Iterable[Section]) -> bool:
+    """Return whether sections of one topic may have rows of the same records."""
     return any(
         one.partition == other.partition
         and one.first_offset <= other.last_offset

@@ -5,7 +5,7 @@ For a feed also from a file and a row; see ``locate_files``.
 
 import argparse
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import islice
 
@@ -35,11 +35,12 @@ from landfall.formats import Format
 from landfall.landed.history import History
 from landfall.landed.specs import LandedBy
 from landfall.lane import records_in_segments
-from landfall.lane.replacements import read_applied
-from landfall.ledger import State
+from landfall.lane.replacements import read_applied, read_replace
+from landfall.ledger import Replace, State
 from landfall.ledger.effects import RangeSkipped
 from landfall.ledger.names import folders, object_names
 from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.opened import MadeIn
 from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import ObjectKind
 from landfall.registry import Allowed, output_format, plug_ins
@@ -153,13 +154,9 @@ def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
     is_feed = tp.topic in {feed.topic for feed in opened.group.spec.source.files}
     row = FeedParts(opened, tp).describe(offset) if is_feed else ""
     if isinstance(state, Committed):
-        replaced = [*read_applied(opened.store, state.replacements, now.applied_through)]
-        state = replace(state, replacements=tuple(record for record, _ in replaced))
-        if found := in_force(tp, offset, replaced):
-            state = replace(state, again=found[1])
-        where = tuple(places(opened.name, tp, offset, state, replaced))
-        landed_again = {record.header.seq: listed for record, listed in replaced if listed.made_by}
-        answer = _Lookup(opened, state, tp, offset, row, where, landed_again).answer()
+        lookup = replace(lookup_of(opened, now, state, tp, offset), row=row)
+        state = lookup.committed
+        answer = lookup.answer()
         if group := state.landed.read_from:
             origin = f"its range was read from what {group} has landed, as Kafka had lost it"
             answer = replace(answer, message=f"{answer.message}; {origin}")
@@ -168,6 +165,36 @@ def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
         )
     answer = _without_objects(state, tp, offset)
     return replace(answer, message=f"{answer.message} ({row})") if row else answer
+
+
+def lookup_of(
+    opened: GroupStore, now: State, state: Committed, tp: TopicPartition, offset: int
+) -> "Lookup":
+    """Begin the search for an offset that a COMMIT covers.
+
+    Args:
+        opened: the group.
+        now: the state of its ledger.
+        state: what ``find_offset`` has found.
+        tp: the topic partition.
+        offset: in it.
+
+    Raises:
+        Stalled: LEDGER_BROKEN, the list of a REPLACE is missing or damaged.
+        Retry: the store does not answer.
+    """
+    replaced = [*read_applied(opened.store, state.replacements, now.applied_through)]
+    state = replace(state, replacements=tuple(record for record, _ in replaced))
+    if found := in_force(tp, offset, replaced):
+        state = replace(state, again=found[1])
+    return Lookup(
+        opened=opened,
+        committed=state,
+        tp=tp,
+        offset=offset,
+        places=tuple(places(opened.name, tp, offset, state, replaced)),
+        replaced={record.header.seq: (record, listed) for record, listed in replaced},
+    )
 
 
 def _is_replaced_since(state: State, topic: str) -> bool:
@@ -214,25 +241,40 @@ def _by(hole: RangeSkipped) -> str:
 
 
 @dataclass(frozen=True)
-class _Lookup:
-    """The search for one offset among the objects of the slice that covers it."""
+class Lookup:
+    """The search for one offset among the objects of the slice that covers it.
+
+    Attributes:
+        opened: the group.
+        committed: the slice that covers the offset, and what has changed since.
+        tp: the topic partition.
+        offset: in it.
+        places: where the offset may be.
+        replaced: by slot, the applied REPLACEs that concern the offset, with their lists.
+        row: the row and the file of a feed's offset; else empty.
+    """
 
     opened: GroupStore
     committed: Committed
     tp: TopicPartition
     offset: int
+    places: tuple[Place, ...]
+    replaced: Mapping[int, tuple[Replace, Replaced]]
     row: str = ""
-    """The row and the file of a feed's offset."""
-    places: tuple[Place, ...] = ()
-    """Where the offset may be."""
-    landed_again: Mapping[int, Replaced] = field(default_factory=dict)
-    """By slot, the lists of backfills."""
 
     @property
-    def subject(self) -> str:
+    def _subject(self) -> str:
         return f"{self.tp} offset {self.offset}" + (f" ({self.row})" if self.row else "")
 
     def answer(self) -> Answer:
+        """Return the outcome of the offset.
+
+        Raises:
+            Stalled: SPEC_INVALID, an object's format is a plug-in that the group's file does not
+                name; LEDGER_BROKEN.
+            Retry: the store does not answer.
+        """
+
         def known_row(place: Place) -> int | None:
             # Rows that are sorted by a column can be anywhere.
             is_data = place.landed.kind is ObjectKind.DATA
@@ -259,18 +301,41 @@ class _Lookup:
         return self._given_up(given_up) if given_up else self._absent()
 
     @cached_property
-    def _landed_by(self) -> LandedBy:
+    def _history(self) -> History:
         history = History(self.opened.lane, self.opened.store.stat)
         history.follow()
-        found = LandedBy(history)
-        for slot, listed in self.landed_again.items():
-            found.learn(slot, listed)
+        return history
+
+    @cached_property
+    def _landed_by(self) -> LandedBy:
+        return LandedBy(self._history)
+
+    @cached_property
+    def _made_in(self) -> MadeIn:
+        return MadeIn(self._read)
+
+    def _read(self, slot: int) -> tuple[Replace, Replaced]:
+        """The REPLACE in a slot, and its list."""
+        found = self.replaced.get(slot)
+        if found is None:
+            found = read_replace(self._history.lane, self._history.state, slot)
+        self._landed_by.learn(slot, found[1])
         return found
 
+    def made_by(self, place: Place) -> int:
+        """The slot by whose spec an object of data was made: of the record that landed its rows.
+
+        Raises:
+            Stalled: LEDGER_BROKEN.
+            Retry: the store does not answer.
+        """
+        return self._made_in.slot(place.key, place.slot)
+
     def _format(self, place: Place) -> Format:
-        """The format of an object: of the spec that landed its rows, which merges keep."""
-        own = {self.committed.slot, *self.landed_again, *(s for s, _ in self.committed.replays)}
-        slot, topic = place.slot if place.slot in own else self.committed.slot, self.tp.topic
+        """The format of an object; dead letters have one of their own, whatever this is."""
+        is_data = place.landed.kind is ObjectKind.DATA
+        slot = self.made_by(place) if is_data else self.committed.slot
+        topic = self.tp.topic
         try:
             output = self._landed_by.spec(slot, topic).output
         except Stalled as stalled:
@@ -295,8 +360,8 @@ class _Lookup:
         may = "was" if len(given_up) == 1 else "may have been"
         return Answer(
             "given-up",
-            f"{self.subject} {may} in {key}, which the LOST in slot {slot} gave up: its upload was "
-            "lost, and Kafka has the records no more",
+            f"{self._subject} {may} in {key}, which the LOST in slot {slot} gave up: its upload "
+            "was lost, and Kafka has the records no more",
             slot,
         )
 
@@ -315,7 +380,7 @@ class _Lookup:
                 f"by the COMMIT in slot {self.committed.slot}, and is in an object that took the "
                 f"place of others by the REPLACE in slot {slot}"
             )
-        return Answer(fate, f"{self.subject} {verb} {how}", slot, (found,))
+        return Answer(fate, f"{self._subject} {verb} {how}", slot, (found,))
 
     def _possible(self, possible: list[Place], given_up: list[Place]) -> Answer:
         landed = self.committed.now
@@ -331,7 +396,7 @@ class _Lookup:
         where = "one of these objects" if len(possible) > 1 else "this object"
         perhaps = "" if is_certain else ", if it has a record at all"
         message = (
-            f"{self.subject} is in {where}{perhaps}; {self._why_unknown(possible)}, so the row is "
+            f"{self._subject} is in {where}{perhaps}; {self._why_unknown(possible)}, so the row is "
             "unknown"
         )
         own = {self.committed.slot, *(slot for slot, _ in self.committed.replays)}
@@ -353,21 +418,21 @@ class _Lookup:
     def _absent(self) -> Answer:
         landed, slot = self.committed.now, self.committed.slot
         if self.row:
-            message = f"{self.subject} is in no object: there is no such row, or it was filtered"
+            message = f"{self._subject} is in no object: there is no such row, or it was filtered"
             return Answer("no-record", message, slot)
         if landed.filtered + landed.invisible:
             filtered = console.counted(landed.filtered, "record")
             invisible = console.counted(landed.invisible, "offset")
             message = (
-                f"{self.subject} has no record in any object: in this range, a transform filtered "
+                f"{self._subject} has no record in any object: in this range, a transform filtered "
                 f"{filtered}, and {invisible} had no visible record"
             )
             return Answer("no-record", message, slot)
         if replaced := leaving_out(self.committed.replacements):
             message = (
-                f"{self.subject} is in no object: the REPLACE in slot {replaced.header.seq} put "
+                f"{self._subject} is in no object: the REPLACE in slot {replaced.header.seq} put "
                 "others in the place of the one that had it, without duplicates or by other code"
             )
             return Answer("no-record", message, replaced.header.seq)
-        message = f"{self.subject} was committed in slot {slot}, but no object holds it: run fsck"
+        message = f"{self._subject} was committed in slot {slot}, but no object holds it: run fsck"
         return Answer("lost", message, slot)

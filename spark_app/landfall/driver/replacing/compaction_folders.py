@@ -9,6 +9,7 @@ by then stay as they are.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -21,6 +22,7 @@ from landfall.lane.replacements import read_replace
 from landfall.ledger import Purpose, Replace, State, Visible
 from landfall.ledger.names.object_names import parse_key
 from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.opened import overlap
 from landfall.ledger.replace.merged_objects import Mergeable
 from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import ObjectKind
@@ -259,18 +261,17 @@ class Folders:
         if record.purpose is not Purpose.COMPACT:
             self._leave(record, listed, now)
             return
-        specs = dict[tuple[str, int], str]()
+        gone = defaultdict[str, list[Mergeable]](list)
         for path in listed.folders & self.folders.keys():
             objects = self.folders[path].objects
-            for key in retired & objects.keys():
-                gone = objects.pop(key)
-                specs[path, gone.name.generation] = gone.spec
+            gone[path] += [objects.pop(key) for key in sorted(retired & objects.keys())]
         for new in listed.objects:
             made = Mergeable(slot, new.landed, "", new.sections, new.mixed, new.sorted)
-            spec = specs.get((made.folder, made.name.generation))
-            if spec is not None:
-                self.folders[made.folder].objects[made.key] = replace(made, spec=spec)
-        for path in {path for path, _ in specs}:
+            # A generation may have landed by several specs, whose objects are merged apart.
+            source = next((each for each in gone[made.folder] if _is_made_of(made, each)), None)
+            if source is not None:
+                self.folders[made.folder].objects[made.key] = replace(made, spec=source.spec)
+        for path in (path for path, objects in gone.items() if objects):
             self.folders[path].is_settled = False
             self.folders[path].merge_late(now)
 
@@ -321,3 +322,9 @@ class Folders:
     def _drop(self, folders: Iterable[Folder]) -> None:
         for each in folders:
             del self.folders[each.path]
+
+
+def _is_made_of(new: Mergeable, old: Mergeable) -> bool:
+    """Return whether rows of an object are those of one that has retired in its folder."""
+    is_alike = new.name.generation == old.name.generation
+    return is_alike and overlap(new.sections, old.own_sections)
