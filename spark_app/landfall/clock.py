@@ -31,8 +31,10 @@ class SteadyClock:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Start at the wall clock's time; ``monotonic`` counts seconds from any start."""
-        self._wall, self._monotonic = wall, monotonic
-        self._last_time, self._last_tick = wall(), monotonic()
+        self._wall = wall
+        self._monotonic = monotonic
+        self._last_time = wall()
+        self._last_tick = monotonic()
         self._lock = Lock()
 
     def __call__(self) -> datetime:

@@ -106,7 +106,8 @@ def _trouble(address: Address, hello: bytes) -> str:
 def _handshake(plain: socket.socket, address: Address) -> str:
     # Not to trust the server, but to see whether it speaks TLS: nothing of worth is sent.
     context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     try:
         with context.wrap_socket(plain, server_hostname=address.host):
             # The server may require a client certificate before it answers: a completed handshake

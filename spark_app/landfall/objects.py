@@ -54,7 +54,9 @@ class FileChanged(LandfallError):  # noqa: N818  # the name is the state
     def __init__(self, name: str, expected: str, found: str | None) -> None:
         now = f"is {found} now" if found else "is gone or another one now"
         super().__init__(f"{name}: the file with ETag {expected} {now}")
-        self.name, self.expected, self.found = name, expected, found
+        self.name = name
+        self.expected = expected
+        self.found = found
 
     def __reduce__(self) -> tuple[type["FileChanged"], tuple[str, str, str | None]]:
         # Spark's workers send exceptions to the driver.

@@ -321,7 +321,9 @@ def _cut_at_parts(
         if is_last or is_full or is_enough:
             planned = Slice(backlog.topic_partition, OffsetRange(at, part.end))
             yield _WeighedSlice(planned, size, seconds, records, size)
-            at, size, seconds = part.end, 0, SLICE_SECONDS
+            at = part.end
+            size = 0
+            seconds = SLICE_SECONDS
             left = None if left is None else left - int(records)
         if is_enough:
             return

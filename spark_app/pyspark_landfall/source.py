@@ -211,12 +211,15 @@ class Files(InputPartition):
     def __init__(self, source: RowSource, files: Sequence[File]) -> None:
         """Keep it; the task reads it."""
         super().__init__(None)
-        self.source, self.files = source, tuple(files)
+        self.source = source
+        self.files = tuple(files)
 
 
 def packed(source: RowSource, files: Sequence[File], size: int) -> list[InputPartition]:
     """Tasks of about ``size`` bytes each, in order; a file is never split."""
-    tasks, some, left = list[InputPartition](), list[File](), size
+    tasks = list[InputPartition]()
+    some = list[File]()
+    left = size
     for file in files:
         if some and file.size > left:
             tasks.append(Files(source, some))
@@ -239,7 +242,10 @@ class SlotReader(DataSourceReader):
         self, source: RowSource, files: Sequence[File], size: int, schema: StructType
     ) -> None:
         """Read nothing yet."""
-        self.source, self.files, self.size, self.columns = source, tuple(files), size, schema
+        self.source = source
+        self.files = tuple(files)
+        self.size = size
+        self.columns = schema
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""

@@ -32,7 +32,8 @@ class SlotStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Options, schema: StructType) -> None:
         """Read nothing yet."""
-        self._options, self._schema = options, schema
+        self._options = options
+        self._schema = schema
         self._open: LandedGroup | None = None
         self._topic = ""
         self._until = _ALL

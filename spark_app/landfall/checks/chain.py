@@ -43,7 +43,8 @@ class Chain:
 
     def __init__(self, group: str, anchors: Mapping[int, str] = NO_ANCHORS) -> None:
         """Start before slot 0 of this group's ledger."""
-        self._group, self.anchors = group, anchors
+        self._group = group
+        self.anchors = anchors
         self.state = State()
         self.slots = self.commits = self.slices = self.snapshots = self.replaces = 0
         self.leases = LeaseCounts()
@@ -287,7 +288,9 @@ def _check_names(group: str, state: State, record: Record) -> Finding | None:
         return None
     seen: set[str] = set()
     for slice_, o in ((s.piece, o) for s in record.slices for o in s.objects):
-        key, tp, at = o.upload.key, slice_.topic_partition, record.header.seq
+        key = o.upload.key
+        tp = slice_.topic_partition
+        at = record.header.seq
         if o.upload.token != record.token:
             return Finding(
                 Invariant.I3, f"token {record.token}", o.upload.token or "none", at, tp, key=key

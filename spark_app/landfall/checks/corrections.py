@@ -83,7 +83,9 @@ def corrections(records: Iterable[Record], applied_through: int) -> Corrections:
 
 def corrected(landed: LandedSlice, by: Corrections) -> Corrected:
     """The slice with everything that later records say about its objects."""
-    waiting, kept, lost = list(landed.objects), list[LandedObject](), list[LandedObject]()
+    waiting = list(landed.objects)
+    kept = list[LandedObject]()
+    lost = list[LandedObject]()
     filtered, retired = landed.filtered, 0
     while waiting:
         o = waiting.pop()

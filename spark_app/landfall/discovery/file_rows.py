@@ -48,7 +48,8 @@ class FeedRows:
         self, tp: TopicPartition, read: Callable[[PartList], Sequence[ListedPart]]
     ) -> None:
         """Count nothing yet; ``read`` reads a list of parts that a DISCOVER names."""
-        self._tp, self._read = tp, read
+        self._tp = tp
+        self._read = read
         self._begin()
 
     def _begin(self) -> None:

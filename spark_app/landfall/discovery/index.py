@@ -42,7 +42,8 @@ class KnownIndex:
 
     def __init__(self, slots: Slots, manifest: Manifest) -> None:
         """Look up in a stored index; nothing is read yet."""
-        self._slots, self._manifest = slots, manifest
+        self._slots = slots
+        self._manifest = manifest
         self._lasts = [piece.last for piece in manifest.pieces]
         self._recent: dict[str, KnownFile] = {}
         self._number = -1
@@ -101,7 +102,8 @@ class KnownIndex:
             return None
         if number != self._number:
             # Let go of the one before the next is read.
-            self._number, self._piece = -1, {}
+            self._number = -1
+            self._piece = {}
             self._piece = {file.name: file for file in read_piece(self._slots, pieces[number])}
             self._number = number
         return self._piece.get(name)

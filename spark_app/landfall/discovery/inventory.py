@@ -87,8 +87,10 @@ class Inventory:
             Stalled: LEDGER_BROKEN, something that the ledger names is gone or damaged.
             Retry: the store failed.
         """
-        self._slots, self._keys = slots, keys
-        self._next, self._rows = begun_to(feed, checkpoint), checkpoint % SPAN
+        self._slots = slots
+        self._keys = keys
+        self._next = begun_to(feed, checkpoint)
+        self._rows = checkpoint % SPAN
         self._index: KnownIndex = open_index(slots, keys, feed.known, feed.lists)
         self._unlanded: dict[str, _Unlanded] = {}
         self._read_parked(feed)

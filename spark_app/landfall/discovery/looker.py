@@ -67,7 +67,10 @@ class FeedLooker:
         rules: Rules,
         contents: KnownContents | None = None,
     ) -> None:
-        self._slots, self._keys, self._source, self._rules = slots, keys, source, rules
+        self._slots = slots
+        self._keys = keys
+        self._source = source
+        self._rules = rules
         self._contents = contents
         self._index: KnownIndex | None = None
         self._position = Position()

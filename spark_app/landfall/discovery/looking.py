@@ -202,7 +202,10 @@ def look(
 
 class _Look:
     def __init__(self, find: Find, position: Position, rules: Rules, now: datetime) -> None:
-        self.find, self.position, self.rules, self.now = find, position, rules, now
+        self.find = find
+        self.position = position
+        self.rules = rules
+        self.now = now
         self.last = self.start = position.start_after(rules, now)
         self.has_more = False
         self.looked_up: set[str] = set()

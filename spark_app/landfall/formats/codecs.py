@@ -50,7 +50,9 @@ LEVELS: Mapping[Codec, range] = MappingProxyType(
 """The levels that each codec has, of ISA-L and of zstd."""
 _ISAL_LEVEL = 2
 _ZSTD_LEVEL = 3
-_RAW, _ZLIB, _GZIP = -15, 15, 31
+_RAW = -15
+_ZLIB = 15
+_GZIP = 31
 """zlib's parameter ``wbits`` for a raw deflate stream, a zlib stream and a gzip member."""
 _READ_BYTES = 64 * 1024
 """How much of an object is read at once: of gzip it becomes 66 MB at most."""
@@ -170,7 +172,8 @@ class GzipCompressor:
         """
         self._crc32 = isal_zlib.crc32(contents, self._crc32)
         self._length += len(contents)
-        header, self._header = self._header, b""
+        header = self._header
+        self._header = b""
         return header + compressed
 
     def finish(self) -> bytes:
@@ -297,7 +300,9 @@ def copied_gzip(compressor: GzipCompressor, stream: BinaryIO) -> Iterator[tuple[
     Raises:
         ValueError: the object is damaged, ends early, or another writer made it.
     """
-    member, held, end = isal_zlib.decompressobj(_GZIP), b"", len(_EMPTY_FINAL_BLOCK) + 8
+    member = isal_zlib.decompressobj(_GZIP)
+    held = b""
+    end = len(_EMPTY_FINAL_BLOCK) + 8
     unread = len(_GZIP_HEADER)
     for chunk in iter(lambda: stream.read(_READ_BYTES), b""):
         if member.eof:
@@ -424,7 +429,9 @@ def _unsnappy_of_hadoop(data: bytes, limit: int) -> bytes:
 
 
 def _chunks_of_hadoop(data: bytes, limit: int) -> Iterator[bytes]:
-    at, total, missing = 0, 0, 0
+    at = 0
+    total = 0
+    missing = 0
     while at < len(data) or missing:
         size = int.from_bytes(data[at : at + 4], "big")
         at += 4

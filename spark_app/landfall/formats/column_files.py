@@ -135,5 +135,6 @@ class Buffer:
 
     def take(self) -> bytes:
         """Return what was written since the last call."""
-        written, self._written = self._written, []
+        written = self._written
+        self._written = []
         return b"".join(written)

@@ -36,7 +36,8 @@ class RowSorter:
         memory: int,
     ) -> None:
         """``read`` reads an object, and ``write`` makes one of rows."""
-        self._read, self._write = read, write
+        self._read = read
+        self._write = write
         self._sort = ExternalSort(memory)
         self.rows = 0
 
@@ -100,7 +101,9 @@ class ExternalSort:
 
     def _sorted(self) -> pa.Table | None:
         """The rows in memory, which are forgotten."""
-        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        pending = self._pending
+        self._pending = []
+        self._pending_bytes = 0
         return _in_order(pa.Table.from_batches(pending)) if pending else None
 
     def _spill(self) -> None:
@@ -167,7 +170,8 @@ class _Head:
     def take(self, bound: bytes, compare: Any) -> pa.RecordBatch:
         """Take the rows whose keys are below a bound."""
         count = pc.sum(compare(self.batch[_KEY], pa.scalar(bound, pa.binary()))).as_py() or 0
-        taken, self.batch = self.batch.slice(0, count), self.batch.slice(count)
+        taken = self.batch.slice(0, count)
+        self.batch = self.batch.slice(count)
         return taken
 
 

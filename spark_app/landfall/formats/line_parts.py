@@ -87,7 +87,9 @@ def lines(
     if kind is not Compression.NONE:
         if part != FilePart(0, file.size):
             raise ValueError(f"{file.name}: it is compressed, so {part} is no part of it")
-        position, end, pieces = 0, None, contents(file, kind, limits.window_bytes)
+        position = 0
+        end = None
+        pieces = contents(file, kind, limits.window_bytes)
     else:
         begin, end = max(part.start - 1, 0), part.end
         position, pieces = begin, windows(file, begin, end, limits.window_bytes)

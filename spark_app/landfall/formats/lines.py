@@ -79,7 +79,9 @@ class LinesMerger:
 
         ``level`` is of what is compressed again; None for the codec's default.
         """
-        self._codec, self._delimiter, self._key = codec, delimiter, key
+        self._codec = codec
+        self._delimiter = delimiter
+        self._key = key
         self._compressor = codecs.STREAMS[codec].compressor(level)
         self.rows = 0
 
@@ -147,7 +149,9 @@ class LinesMerger:
             yield self._compressor.copied(left, b""), b""
 
     def _compressed_again(self, source: BinaryIO, kept: Mask) -> Iterator[bytes]:
-        lines, size, row = list[bytes](), 0, -1
+        lines = list[bytes]()
+        size = 0
+        row = -1
         rows = split(codecs.decompress(self._codec, source), self._delimiter)
         for row, read in enumerate(rows):
             if kept[row]:
@@ -172,7 +176,8 @@ class _Counter:
 
     def __init__(self, delimiter: bytes) -> None:
         self._delimiter = delimiter
-        self._rows, self._pending = 0, b""
+        self._rows = 0
+        self._pending = b""
 
     def read(self, chunk: bytes) -> None:
         """Take the next bytes."""

@@ -85,7 +85,8 @@ class ColumnsMerger:
 
     def __init__(self, format_: ReadsColumns, encoder: WritesTables) -> None:
         """``encoder`` has written nothing yet."""
-        self._format, self._encoder = format_, encoder
+        self._format = format_
+        self._encoder = encoder
         self._schema: pa.Schema | None = None
         self._own: RowSchema | None = None
         self._gathered: list[pa.RecordBatch] = []
@@ -149,7 +150,8 @@ class ColumnsMerger:
 
     def _check_schema(self, file: ColumnFile) -> None:
         if self._schema is None:
-            self._schema, self._own = file.schema, file.own
+            self._schema = file.schema
+            self._own = file.own
         elif not (file.schema.equals(self._schema) and file.own == self._own):
             raise NotMergeableError("its columns are not those of the objects before it")
 
@@ -165,7 +167,8 @@ class ColumnsMerger:
         if not self._gathered:
             return b""
         table = pa.Table.from_batches(self._gathered, self._schema)
-        self._gathered, self._gathered_bytes = [], 0
+        self._gathered = []
+        self._gathered_bytes = 0
         return self._encoder.write(self._format.in_order(table), self._own)
 
 

@@ -127,5 +127,6 @@ class Tee:
 
     def take(self) -> bytes:
         """The bytes that were read since the last call."""
-        taken, self._taken = self._taken, []
+        taken = self._taken
+        self._taken = []
         return b"".join(taken)

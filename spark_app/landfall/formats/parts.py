@@ -79,7 +79,9 @@ class UnreadableFileError(ValueError):
 
     def __init__(self, name: str, position: int, reason: str) -> None:
         super().__init__(f"{name}: at {position}: {reason}")
-        self.name, self.position, self.reason = name, position, reason
+        self.name = name
+        self.position = position
+        self.reason = reason
 
     def __reduce__(self) -> tuple[type["UnreadableFileError"], tuple[str, int, str]]:
         # Spark's workers send exceptions to the driver.

@@ -23,7 +23,10 @@ from landfall.formats.merging import NotMergeableError
 
 PREFIX = 1024
 """How many bytes of a text are compared."""
-_NUMBER, _TEXT, _OTHER, _MISSING = b"\0", b"\1", b"\2", b"\3"
+_NUMBER = b"\0"
+_TEXT = b"\1"
+_OTHER = b"\2"
+_MISSING = b"\3"
 _SIGN = 1 << 63
 _MOST = (1 << 63) - 1
 _MAX_DIGITS = 1000

@@ -71,7 +71,8 @@ class Source:
 
     def __init__(self, name: str, pieces: Iterator[bytes], position: int) -> None:
         self.name = name
-        self.window, self.at = b"", 0
+        self.window = b""
+        self.at = 0
         self._pieces = pieces
         self._window_position = position
 
@@ -103,7 +104,8 @@ class Source:
             pieces.append(piece)
             found += len(piece)
         self._window_position += self.at
-        self.window, self.at = b"".join(pieces), 0
+        self.window = b"".join(pieces)
+        self.at = 0
         return found >= count
 
     def take(self, count: int) -> bytes:
@@ -307,10 +309,12 @@ class _Bzip2:
                     raise EOFError("it ends early")
                 return None
         self._current = current = current or bz2.BZ2Decompressor()
-        unread, self._unread = self._unread, b""
+        unread = self._unread
+        self._unread = b""
         made = current.decompress(unread, size)
         if current.eof:
-            self._unread, self._current = current.unused_data, None
+            self._unread = current.unused_data
+            self._current = None
         return made
 
 

@@ -36,7 +36,8 @@ class LandedBackup:
             open_history: opens the history of its lane.
         """
         self.group = group
-        self._field, self._open_history = field, open_history
+        self._field = field
+        self._open_history = open_history
         self._lock = Lock()
 
     @cached_property

@@ -35,7 +35,8 @@ class FetchAhead:
             pieces: those that will be read, in this order.
             max_bytes: see ``MAX_BYTES``.
         """
-        self._store, self._room = store, max_bytes
+        self._store = store
+        self._room = max_bytes
         small = [each for each in pieces if each.landed.upload.size <= MAX_OBJECT_BYTES]
         # One alone is there no sooner for it.
         self._waiting = deque(small if len(small) > 1 else ())

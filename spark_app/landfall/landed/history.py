@@ -73,7 +73,8 @@ class History:
             stat: looks an object of the lane up.
             selects: of topics that are not selected, nothing is kept.
         """
-        self.lane, self._selects = lane, selects
+        self.lane = lane
+        self._selects = selects
         self.state = State()
         self._seen = SeenObjects(stat)
         self._read_through = -1
@@ -102,7 +103,8 @@ class History:
             self._live.setdefault(tp, []).append(entry)
             if entry.begins:
                 self._begun.pop(tp, None)
-        self.state, self._read_through = state, state.seq
+        self.state = state
+        self._read_through = state.seq
         self._replays &= state.unapplied.keys()
         self._due = {seq: due for seq, due in self._due.items() if seq in state.unapplied}
         self._seen.forget_all_but(chain.from_iterable(state.unapplied.values()))

@@ -25,7 +25,8 @@ class LandedLog:
             landed: which group's.
             history: of that group's lane, of the topics that are selected.
         """
-        self._landed, self._history = landed, history
+        self._landed = landed
+        self._history = history
         self._landed_by = LandedBy(history, landed.field)
 
     def topics(self, known: Collection[str] = ()) -> FoundTopics:

@@ -250,7 +250,10 @@ class Counting:
         tp, key = self.slice_.topic_partition, new.key
         if object_names.origin(self.group, key).topic != tp.topic:
             return None
-        at, rows, bounds, folder = 0, list[RowRange](), list[Bounds](), _folder(key)
+        at = 0
+        rows = list[RowRange]()
+        bounds = list[Bounds]()
+        folder = _folder(key)
         for section in new.sections:
             own = (section.first_offset, section.last_offset)
             if section.partition == tp.partition and section.rows:

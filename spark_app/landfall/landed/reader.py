@@ -57,7 +57,8 @@ class LandedReader:
             history: of its lane.
             field: of the spec that names the other group, for messages.
         """
-        self._store, self._history = store, history
+        self._store = store
+        self._history = history
         self._what_counts = WhatCounts(history, field)
         self.topic_ids: Mapping[TopicPartition, str] = {}
         """The topic ids that topic partitions must have; without one, whatever was landed last."""

@@ -17,7 +17,8 @@ class LandedBy:
 
     def __init__(self, history: History, field: str = "spec.source.landed") -> None:
         """Read nothing yet; ``field`` of the spec names the group, for messages."""
-        self._history, self._field = history, field
+        self._history = history
+        self._field = field
         self._read: dict[str, TopicSpecs | None] = {}
         self._opened: dict[int, str] = {}
         self._made_by: dict[int, str] = {}

@@ -38,7 +38,9 @@ class Lane:
         new_pool: Callable[[int], Executor] = ThreadPoolExecutor,
     ) -> None:
         """Refer to lane ``name`` of a group; ``new_pool`` makes the pool that reads its slots."""
-        self.slots, self.group, self.name = slots, group, name
+        self.slots = slots
+        self.group = group
+        self.name = name
         self._new_pool = new_pool
 
     def elsewhere(self, slots: Slots) -> "Lane":
@@ -301,7 +303,9 @@ class Lane:
                     raise _Gap(key)
                 if body is None:  # rolled up since it was listed, or the ledger is broken
                     raise _Gap(f"{key}, which is listed, but gone when read")
-                seq, epoch, index = seq + 1, found[0], found[1] + 1
+                seq = seq + 1
+                epoch = found[0]
+                index = found[1] + 1
                 yield (seq, epoch, index), body
 
     def _place_of(self, seq: int, key: str) -> tuple[int, int]:

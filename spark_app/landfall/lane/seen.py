@@ -31,7 +31,8 @@ class SeenObjects:
         self, stat: Stat, new_pool: Callable[[int], Executor] = ThreadPoolExecutor
     ) -> None:
         """Look nothing up yet; ``new_pool`` makes the pool that does."""
-        self._stat, self._new_pool = stat, new_pool
+        self._stat = stat
+        self._new_pool = new_pool
         self._seen = set[tuple[str, str]]()
 
     def look(self, objects: Iterable[LandedObject]) -> None:

@@ -24,7 +24,8 @@ class StoredSegment:
 
     def __init__(self, slots: Slots, key: str) -> None:
         """Refer to the segment ``key``; nothing is read yet."""
-        self.slots, self.key = slots, key
+        self.slots = slots
+        self.key = key
         self._directory: Directory | None = None
 
     @property

@@ -61,7 +61,10 @@ class LaneWriter:
         self, lane: Lane, state: State, request: OpenRequest, clock: Clock, on_retry: OnRetry
     ) -> None:
         """Not for callers: ``LaneWriter.open`` appends the OPEN that gives the right to append."""
-        self._lane, self._request, self._clock, self._on_retry = lane, request, clock, on_retry
+        self._lane = lane
+        self._request = request
+        self._clock = clock
+        self._on_retry = on_retry
         self.state = state
 
     @property

@@ -263,7 +263,9 @@ def _blocks(first: int, bodies: Iterable[bytes]) -> Iterator[tuple[int, list[byt
         size += len(body)
         if size >= BLOCK_BYTES:
             yield first, lines
-            first, lines, size = first + len(lines), [], 0
+            first = first + len(lines)
+            lines = []
+            size = 0
     if lines:
         yield first, lines
 

@@ -141,7 +141,9 @@ class Calendar:
 
     def __init__(self, levels: Iterable[_Level], pattern: Pattern, zone: Zone) -> None:
         """Use ``of``."""
-        self._levels, self._pattern, self._zone = tuple(levels), pattern, zone
+        self._levels = tuple(levels)
+        self._pattern = pattern
+        self._zone = zone
         self._boundaries: dict[int, int] = {}
 
     @classmethod

@@ -58,7 +58,9 @@ class Cursor:
 
     def __init__(self, slots: Slots, key: str, destination: str) -> None:
         """Read nothing yet; ``key`` is from ``cursor_key``."""
-        self._slots, self._key, self._destination = slots, key, destination
+        self._slots = slots
+        self._key = key
+        self._destination = destination
 
     @classmethod
     def of(cls, slots: Slots, lane: tuple[str, str], name: str, destination: str) -> "Cursor":

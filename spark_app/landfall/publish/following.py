@@ -29,7 +29,9 @@ class Follower:
         advanced: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Read nothing yet; ``advanced`` is called with the slot of each stretch that is read."""
-        self._lane, self._max_objects, self._advanced = lane, max_objects, advanced
+        self._lane = lane
+        self._max_objects = max_objects
+        self._advanced = advanced
         self._state = State()
         self._made_in = MadeIn(lambda slot: read_replace(lane, self._state, slot))
         self.opens = OpenedSpecs()

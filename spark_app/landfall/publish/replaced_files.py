@@ -127,7 +127,9 @@ def file_changes(
         for key, slot in each.appeared.items()
         if slot > position and key not in files
     }
-    over, passed, moved = set[str](), set[int](), set[str]()
+    over = set[str]()
+    passed = set[int]()
+    moved = set[str]()
     for group in joined(g for each in stretch.replaced for g in each.groups):
         old = group & retired.keys()
         gone = old - never - files.keys()

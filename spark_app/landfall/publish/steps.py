@@ -66,7 +66,8 @@ class StepPublisher:
                 stalled = stalled or error
             if stalled is None:
                 self.cursor.write(Position(stretch.through))
-                done.objects, done.through = done.objects + objects, stretch.through
+                done.objects = done.objects + objects
+                done.through = stretch.through
                 done.slots += stretch.through - stretch.after
         if stalled is not None:
             raise stalled

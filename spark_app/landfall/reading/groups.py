@@ -199,7 +199,9 @@ class LandedGroup:
             ValueError, Stalled, Retry: as ``scan``.
         """
         is_chosen = chooser(choice, self._times)
-        found, through, given = list[File](), after, after
+        found = list[File]()
+        through = after
+        given = after
         for stretch in self._ahead.stretches(after):
             self._made_by.opens.take(self._ahead.opens)
             own = [o for o in stretch.objects if _topic(o) == topic]

@@ -81,7 +81,9 @@ class _Ranges(io.RawIOBase):
 
     def __init__(self, store: ByKey, file: File) -> None:
         super().__init__()
-        self._store, self._file, self._at = store, file, 0
+        self._store = store
+        self._file = file
+        self._at = 0
 
     def readable(self) -> bool:
         return True

@@ -40,7 +40,10 @@ class MadeBy:
             plugins: names that may be imported, besides those that are built in or in ``present``.
         """
         self._plugins = frozenset(plugins) | (plug_ins(present) if present else frozenset())
-        self._slots, self._lane, self._output, self._present = slots, lane, output, present
+        self._slots = slots
+        self._lane = lane
+        self._output = output
+        self._present = present
         self.opens = OpenedSpecs()
         """What is known of the ledger; a follower of it fills it."""
         self._read: dict[str, TopicSpecs] = {}

@@ -57,7 +57,9 @@ class CachedRegistry:
         self, source: SchemaSource, name: str = "0" * 16, stored: StoredSchemas | None = None
     ) -> None:
         """Know nothing yet."""
-        self._source, self._name, self._stored = source, name, stored
+        self._source = source
+        self._name = name
+        self._stored = stored
         self._by_id = BoundedCache[SchemaId, RegisteredSchema]()
         self._latest: dict[tuple[str, str], RegisteredSchema] = {}
         self._unknown: dict[SchemaId, int] = {}

@@ -16,7 +16,9 @@ from pathlib import Path
 
 MAIN = "landfall-schema.proto"
 """The only file that is compiled, with all that it imports."""
-OWN, REFERENCES, BUILT_IN = "own", "references", "built_in"
+OWN = "own"
+REFERENCES = "references"
+BUILT_IN = "built_in"
 """Folders: of the only file, of references by their names, of files that need no reference."""
 KNOWN, MADE = "known.bin", "descriptors.bin"
 """Descriptors that may be imported as well, and those that protoc makes."""

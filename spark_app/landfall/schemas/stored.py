@@ -38,7 +38,9 @@ class StoredSchemas:
 
     def __init__(self, slots: Slots, group: str, lane: str) -> None:
         """Read nothing yet."""
-        self._slots, self._group, self._lane = slots, group, lane
+        self._slots = slots
+        self._group = group
+        self._lane = lane
         self._kept = BoundedCache[UsedSchema, str]()
 
     def keep(self, used: UsedSchema) -> str:

@@ -77,12 +77,12 @@ class PythonClient:
         """Create it; raises as ``open_client``."""
         consumer = create_client(Consumer, {**properties, "error_cb": errors.record})
         self._consumer = consumer
-        self.assign, self.unassign, self.seek = consumer.assign, consumer.unassign, consumer.seek
-        self.list_topics, self.poll, self.close = (
-            consumer.list_topics,
-            consumer.poll,
-            consumer.close,
-        )
+        self.assign = consumer.assign
+        self.unassign = consumer.unassign
+        self.seek = consumer.seek
+        self.list_topics = consumer.list_topics
+        self.poll = consumer.poll
+        self.close = consumer.close
 
     def fetch(self, max_messages: int) -> Fetch:
         """See ``Client``."""
@@ -101,7 +101,8 @@ class NativeClient:
         self, properties: Mapping[str, object], errors: ErrorTracker, path: HotPath
     ) -> None:
         """Create it; raises as ``open_client``."""
-        self._errors, self._refusal = errors, path.module.ClientError
+        self._errors = errors
+        self._refusal = path.module.ClientError
 
         def create(texts: Mapping[str, Any]) -> Any:
             values = [(key, None if v is None else str(v)) for key, v in texts.items()]

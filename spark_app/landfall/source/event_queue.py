@@ -31,7 +31,8 @@ class QueueEvents:
             region=queue.region,
             credentials_secret_ref=queue.credentials_secret_ref,
         )
-        self._url, self._wait_seconds = queue.queue_url, wait_seconds
+        self._url = queue.queue_url
+        self._wait_seconds = wait_seconds
         with translate_errors("connect", self._url):
             self._client: Any = aws_client("sqs", settings)
         self._receipts: list[str] = []

@@ -35,7 +35,8 @@ class TopicEvents:
             Stalled: SPEC_INVALID, TOPIC_MISSING or SOURCE_DENIED.
             Retry: the brokers do not answer.
         """
-        self._topic, self._errors = topic.topic, ErrorTracker()
+        self._topic = topic.topic
+        self._errors = ErrorTracker()
         properties: dict[str, object] = {
             **properties_of(topic, SECTION),
             "group.id": GROUP_ID,

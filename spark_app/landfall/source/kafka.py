@@ -63,7 +63,9 @@ class OffsetLookup:
 
     def __init__(self, client: Consumer, errors: ErrorTracker, timeout_seconds: float) -> None:
         """``timeout_seconds`` is for each request; ``errors`` is the client's ``error_cb``."""
-        self._client, self._errors, self._timeout_seconds = client, errors, timeout_seconds
+        self._client = client
+        self._errors = errors
+        self._timeout_seconds = timeout_seconds
         self._unavailable: set[TopicPartition] = set()
         self._silent: set[int] = set()
 

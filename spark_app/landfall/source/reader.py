@@ -134,7 +134,8 @@ class KafkaReader:
 
     def _end(self, consumer: Client, *slices: Slice) -> None:
         consumer.unassign()
-        self._busy, self._last = False, slices
+        self._busy = False
+        self._last = slices
 
     def _assign(self, consumer: Client, *slices: Slice) -> list[Progress]:
         """Begin to fetch slices of different topic partitions."""
@@ -191,7 +192,10 @@ class KafkaReader:
 
     def close(self) -> None:
         """Close the connection; the next read connects again."""
-        consumer, self._consumer, self._busy, self._last = self._consumer, None, False, ()
+        consumer = self._consumer
+        self._consumer = None
+        self._busy = False
+        self._last = ()
         if consumer is not None:
             consumer.close()
 

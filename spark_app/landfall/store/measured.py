@@ -49,7 +49,9 @@ class MeasuredStore:
     """Passes calls on to a store and counts them. Thread-safe if the store is."""
 
     def __init__(self, store: Store, kind: str, calls: StoreCalls) -> None:
-        self._store, self._kind, self._calls = store, kind, calls
+        self._store = store
+        self._kind = kind
+        self._calls = calls
         self.least_part_bytes = store.least_part_bytes
         self.pauses_before_lost = store.pauses_before_lost
         self.discards_uploads = store.discards_uploads
@@ -74,7 +76,9 @@ class MeasuredStore:
 
     def _listed(self, operation: str, items: Callable[[], Iterator[Item]]) -> Iterator[Item]:
         """All items: time between them is the reader's and does not count."""
-        waited, outcome, begun = 0.0, "ok", time.monotonic()
+        waited = 0.0
+        outcome = "ok"
+        begun = time.monotonic()
         try:
             found = items()
             while (item := next(found, None)) is not None:

@@ -362,7 +362,8 @@ class MemoryStore:
     def deliver(self) -> int:
         """Run the effects of the late calls, in the order of the calls; return their number."""
         with self._lock:
-            late, self._late = self._late, []
+            late = self._late
+            self._late = []
             for effect in late:
                 # The caller has stopped waiting: neither a result nor an error can reach it.
                 with contextlib.suppress(LandfallError):

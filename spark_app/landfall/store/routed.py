@@ -77,7 +77,9 @@ class RoutedStore:
         letters: Mapping[str, LettersStore] = MappingProxyType({}),
     ) -> None:
         self.routing = routing
-        self.ledger, self.objects, self.letters = ledger, objects, letters
+        self.ledger = ledger
+        self.objects = objects
+        self.letters = letters
         uploads = (objects, *(place.store for place in letters.values()))
         self._uploads = uploads
         self.least_part_bytes = max(store.least_part_bytes for store in uploads)

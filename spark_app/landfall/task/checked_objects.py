@@ -55,7 +55,8 @@ class _Counted(io.RawIOBase):
     def __init__(self, stream: BinaryIO) -> None:
         super().__init__()
         self._stream = stream
-        self.size, self.crc32 = 0, 0
+        self.size = 0
+        self.crc32 = 0
 
     def readable(self) -> bool:
         return True

@@ -25,7 +25,8 @@ class Destinations:
 
     def __init__(self, slots: Slots, owner: str) -> None:
         """Claim nothing yet; ``owner`` is the namespace and the name of the group."""
-        self._slots, self._owner = slots, owner
+        self._slots = slots
+        self._owner = owner
         self._owners: dict[str, str] = {}
 
     def refuse(self, chunk: PartitionedChunk, records: Records) -> PartitionedChunk:

@@ -64,7 +64,10 @@ class FeedReader:
     """
 
     def __init__(self, slots: Slots, group: str, lane: str, feeds: Mapping[str, OpenFeed]) -> None:
-        self._slots, self._group, self._lane, self._feeds = slots, group, lane, feeds
+        self._slots = slots
+        self._group = group
+        self._lane = lane
+        self._feeds = feeds
         self._named: tuple[tuple[TopicPartition, PartList], ...] = ()
         self._read: dict[PartList, tuple[ListedPart, ...]] = {}
 
@@ -89,7 +92,9 @@ class FeedReader:
         yield from _merged(self._chunks(slice_))
 
     def _chunks(self, slice_: Slice) -> Iterator[Records]:
-        tp, at, end = slice_.topic_partition, slice_.offsets.start, slice_.offsets.end
+        tp = slice_.topic_partition
+        at = slice_.offsets.start
+        end = slice_.offsets.end
         while at < end:
             number = number_of(at)
             first = part_offsets(number).start
@@ -228,7 +233,9 @@ def _merged(chunks: Iterable[Records]) -> Iterator[Records]:
             rows, size = rows + len(chunk), size + chunk.values.nbytes
             if rows >= CHUNK_ROWS or size >= CHUNK_BYTES:
                 yield _joined(small)
-                small, rows, size = [], 0, 0
+                small = []
+                rows = 0
+                size = 0
     except EndsEarly:
         if small:
             yield _joined(small)

@@ -270,7 +270,8 @@ class _SliceLanding:
                 extra={"slice": str(planned), "error": fault.summary},
             )
         self._context.uploader.abort(self._uploads)
-        self._slice, self._uploads = planned, []
+        self._slice = planned
+        self._uploads = []
         self._counts, self._schemas = self._new_counts(), set()
         self._encodes_chunks_first = True
         try:

@@ -29,7 +29,9 @@ class LostRangeReader:
             open_backup: opens what reads these.
             lost: the slices that the log has lost, and where they are.
         """
-        self._log, self._open_backup, self._lost = log, open_backup, lost
+        self._log = log
+        self._open_backup = open_backup
+        self._lost = lost
 
     def read(self, slice_: Slice) -> Iterator[Records]:
         """See ``source.Reader``."""

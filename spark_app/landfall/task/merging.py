@@ -138,7 +138,9 @@ class _Merging:
     """Merges the objects of one merge, those with the same schema into one."""
 
     def __init__(self, store: Store, share: MergeShare, merge: Merge, uploader: Uploader) -> None:
-        self._store, self._share, self._merge = store, share, merge
+        self._store = store
+        self._share = share
+        self._merge = merge
         self._uploader = uploader
         self._format = output_format(merge.output)
 

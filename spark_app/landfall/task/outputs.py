@@ -201,7 +201,9 @@ class ObjectWriter:
         self._buffered_weight += sum(run.weight for run in runs)
 
     def _take_buffered(self) -> list[ChosenRows]:
-        runs, self._buffered, self._buffered_weight = self._buffered, [], 0
+        runs = self._buffered
+        self._buffered = []
+        self._buffered_weight = 0
         return self.buffer.take(runs)
 
     def _encode_blocks(self, unencoded: Sequence[ChosenRows]) -> None:
@@ -210,7 +212,9 @@ class ObjectWriter:
         parts: list[ChosenRows] = []
         missing = self.sizes.block_bytes
         for rows in unencoded:
-            weights, start, before = rows.weights, 0, 0
+            weights = rows.weights
+            start = 0
+            before = 0
             while (end := int(np.searchsorted(weights, before + missing)) + 1) <= len(rows):
                 self._encode([*parts, rows.part(start, end)])
                 parts, missing = [], self.sizes.block_bytes
@@ -323,7 +327,8 @@ class Outputs:
         self._begun.add(partition)
         start = self._start if is_first else int(rows.offsets[0])
         self._open[key] = writer = self._begin(partition, start)
-        writer.layout, writer.buffer = replace(writer.layout, schema=schema), self._buffer
+        writer.layout = replace(writer.layout, schema=schema)
+        writer.buffer = self._buffer
         return writer
 
     def free_memory(self) -> None:

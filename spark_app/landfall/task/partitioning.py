@@ -245,7 +245,8 @@ class Partitioners:
 
     def __init__(self, spec: GroupSpec, stored: StoredSchemas | None = None) -> None:
         """Build nothing yet; ``stored`` as of a partitioner."""
-        self._specs, self._stored = TopicSpecs.of(spec), stored
+        self._specs = TopicSpecs.of(spec)
+        self._stored = stored
         self._built: dict[int | None, Partitioner] = {}
 
     def entry_of(self, topic: str) -> int | None:

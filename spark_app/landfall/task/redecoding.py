@@ -37,7 +37,9 @@ class RowsOfFolder:
     def wrong_rows(self, rows: Iterable[Row]) -> Wrong | None:
         """The rows of the next object that differ; None if none does."""
         by_offset = dict(zip(self.offsets, self.hashes, strict=True)) if self.has_offsets else {}
-        wrong, first, offset = 0, -1, -1
+        wrong = 0
+        first = -1
+        offset = -1
         for number, row in enumerate(rows):
             if row.offset is not None:
                 own, is_same = row.offset, by_offset.get(row.offset) == hash(row.value)

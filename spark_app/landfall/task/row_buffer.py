@@ -75,12 +75,16 @@ class BufferedRows:
 
     def move(self, copy: _Copy, start: int) -> None:
         """Be the run of a copy that begins at ``start``."""
-        self._chosen, self._copy, self._start = None, copy, start
+        self._chosen = None
+        self._copy = copy
+        self._start = start
         copy.live += self.count
 
     def leave(self) -> _Copy | None:
         """Be nowhere any more; returns the copy that they were in."""
-        copy, self._chosen, self._copy = self._copy, None, None
+        copy = self._copy
+        self._chosen = None
+        self._copy = None
         if copy is not None:
             copy.live -= self.count
         return copy
@@ -115,7 +119,8 @@ class RowBuffer:
 
     def settle(self) -> None:
         """Copy what was kept, so that its chunk can be freed."""
-        runs, self._unsettled = list(self._unsettled), {}
+        runs = list(self._unsettled)
+        self._unsettled = {}
         for of_schema in _by_schema(runs):
             self._copy(of_schema)
 

@@ -124,7 +124,8 @@ def _after(name: str, stage: str, decoded: Decoded, trials: Sequence[Trial]) -> 
         if trial.row in bad:
             trial.fate, trial.stage, trial.detail = Fate.DEAD_LETTER, stage, bad[trial.row]
         elif trial.row not in left:
-            trial.fate, trial.stage = Fate.LEFT_OUT, name
+            trial.fate = Fate.LEFT_OUT
+            trial.stage = name
         elif name:
             trial.seen.append(_seen(name, decoded, left[trial.row]))
 
@@ -180,4 +181,6 @@ def _route(partitioner: Partitioner, decoded: Decoded, trials: Sequence[Trial]) 
     for name, bad in (("encode", refused), ("route", routed.bad)):
         for position, error in zip(bad.rows.tolist(), bad.errors, strict=True):
             trial = trials[rows[position]]
-            trial.fate, trial.stage, trial.detail = Fate.DEAD_LETTER, name, error
+            trial.fate = Fate.DEAD_LETTER
+            trial.stage = name
+            trial.detail = error

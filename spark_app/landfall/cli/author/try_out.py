@@ -79,7 +79,9 @@ def try_out(arguments: argparse.Namespace) -> ExitCode:
     specs = TopicSpecs.of(group.spec)
     entry, spec = specs.entry_of(topic), specs.for_topic(topic)
     path = "spec" if entry is None else f"spec.topics[{entry}]"
-    partitioner, fates, out = Partitioner.of(spec, path), Counter[Fate](), console.out()
+    partitioner = Partitioner.of(spec, path)
+    fates = Counter[Fate]()
+    out = console.out()
     partitions = set[str]()
     for records in _records(group, topic, arguments):
         for shown in _tried(partitioner, spec, records):

@@ -34,7 +34,8 @@ class Watched:
     def read(self, lane: Lane, now: float) -> None:
         """Read its ledger again."""
         try:
-            self.state, self.error = lane.read(), ""
+            self.state = lane.read()
+            self.error = ""
         except Stalled as error:
             if error.reason is not Reason.LEDGER_BROKEN:
                 raise

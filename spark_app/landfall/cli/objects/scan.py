@@ -311,7 +311,8 @@ class Backup:
         history = History(Lane(backup.store, backup.name, LANE), backup.store.stat)
         self._reader = LandedReader(backup.store, history)
         # Stages of its own: other threads use the objects' stages meanwhile.
-        self._opened, self._partitioners = opened, Partitioners(opened.group.spec)
+        self._opened = opened
+        self._partitioners = Partitioners(opened.group.spec)
 
     def compared(self, found: Iterable[Examined]) -> Iterator[Examined]:
         """The same objects; a difference is an error, unless they had one."""

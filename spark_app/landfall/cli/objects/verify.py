@@ -167,7 +167,9 @@ def examine(
         progress: is called with the number of objects that are read.
     """
     progress = progress or silent("verify", "objects")
-    result, wanted, state = VerifyResult(), frozenset(topics), opened.seen_state()
+    result = VerifyResult()
+    wanted = frozenset(topics)
+    state = opened.seen_state()
     replaced = replace(changed(opened, state), expired=_expired_letters(opened))
     progress.total = None if wanted else state.totals.present_objects
     done = 0

@@ -109,7 +109,8 @@ class _Table:
         )
         if not is_news and now - self.shown_at < TABLE_SECONDS:
             return
-        self.shown, self.shown_at = report.summary, now
+        self.shown = report.summary
+        self.shown_at = now
         for p in report.status.partitions:
             self.first_checkpoints.setdefault((p.topic, p.partition), p.checkpoint)
         shown = status_table(report.status, self.first_checkpoints, self.speed)
@@ -129,14 +130,17 @@ class _Lines:
 
     def __call__(self, report: StatusReport) -> None:
         self.speed.add(report.status)
-        before, now, summary = self.printed, time.monotonic(), report.summary
+        before = self.printed
+        now = time.monotonic()
+        summary = report.summary
         is_news = before is None or (before.phase, _trouble(before)) != (
             summary.phase,
             _trouble(summary),
         )
         has_committed = before is not None and before.commits.total != summary.commits.total
         if is_news or (has_committed and now - self.printed_at >= LINE_SECONDS):
-            self.printed, self.printed_at = summary, now
+            self.printed = summary
+            self.printed_at = now
             if self.show:
                 self.show(report.status, self.speed)
             else:

@@ -38,7 +38,8 @@ class ChoiceReach:
 
     def __init__(self, group: str, choice: Choice) -> None:
         """``group`` is the name of the group whose ledger it is."""
-        self._group, self._choice = group, choice
+        self._group = group
+        self._choice = choice
         self._generation = 0
         self._in_time: dict[TopicPartition, OffsetRange] = {}
         self._held: dict[TopicPartition, OffsetRange] = {}

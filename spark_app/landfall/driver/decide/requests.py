@@ -195,7 +195,9 @@ def _nothing_to_skip(at: int, observed: Observed, until: int | None) -> str:
 def _unblock(
     state: State, tp: TopicPartition, until: int | None, observed: Observed, decision: Decision
 ) -> Plan:
-    marks, at, blocked = observed.marks, state.checkpoint[tp], state.blocked.get(tp)
+    marks = observed.marks
+    at = state.checkpoint[tp]
+    blocked = state.blocked.get(tp)
     stopped = blocked or observed.stalled
     reason = stopped.reason if stopped else None
     if refusal := _why_unblocking_is_no_help(state, tp, reason, observed):

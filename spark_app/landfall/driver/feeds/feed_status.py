@@ -58,7 +58,9 @@ def pending(feed: Feed, checkpoint: int, read: ReadList) -> tuple[int, int]:
 
     Of an external feed, parts that were never leased.
     """
-    number, files, size = begun_to(feed, checkpoint), 0, 0
+    number = begun_to(feed, checkpoint)
+    files = 0
+    size = 0
     for listed in feed.lists:
         if listed.end <= number:
             continue

@@ -274,7 +274,9 @@ class Feeds(Part):
         self, tp: TopicPartition, opened: OpenFeed, state: State, prepared: PreparedFiles
     ) -> State:
         """Append what a request records, and answer it."""
-        asked, plan, listed = prepared.asked, prepared.plan, prepared.listed
+        asked = prepared.asked
+        plan = prepared.plan
+        listed = prepared.listed
         if isinstance(plan, Refusal):
             asked.answer.set_result(Answer(Outcome.REFUSED, message=plan.message))
             return state

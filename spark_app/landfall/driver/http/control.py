@@ -134,7 +134,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             code, body = self._result()
         except _Refused as refused:
-            code, body, wanted = HTTPStatus.UNAUTHORIZED, b"", refused.wanted
+            code = HTTPStatus.UNAUTHORIZED
+            body = b""
+            wanted = refused.wanted
         # A refused body was not read, so the next request on this connection could not be found.
         self.close_connection = True
         self.send_response(code)

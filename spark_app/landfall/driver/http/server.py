@@ -103,7 +103,9 @@ class StatusBoard:
         """Return the result of ``render``, or its recent one for the same status."""
         # One thread renders at a time: together they would take turns with the driver's loop.
         with self._rendering:
-            posted, outage, now = self._posted, self._outage(), time.monotonic()
+            posted = self._posted
+            outage = self._outage()
+            now = time.monotonic()
             page = self._pages.get(name)
             is_current = page and page.posted is posted and page.outage == outage
             if page and is_current and now - page.rendered < PAGE_SECONDS:

@@ -287,12 +287,12 @@ def partition_statuses(
 def _partition_status(
     backlog: Backlog, policy: Policy, progress: DriverProgress
 ) -> PartitionStatus:
-    tp, end, backlog = backlog.topic_partition, backlog.offsets.end, progress.due.of(backlog)
-    offsets, stalled, held = (
-        backlog.offsets,
-        progress.stalled.get(tp),
-        progress.log.held_back.get(tp),
-    )
+    tp = backlog.topic_partition
+    end = backlog.offsets.end
+    backlog = progress.due.of(backlog)
+    offsets = backlog.offsets
+    stalled = progress.stalled.get(tp)
+    held = progress.log.held_back.get(tp)
     # A topic partition that is gone from the log cannot be landed, so no policy makes it overdue.
     late = overdue(backlog, policy).total_seconds() if tp in progress.log.watermarks else 0.0
     if progress.due.since:

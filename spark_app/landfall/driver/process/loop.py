@@ -86,7 +86,9 @@ class Driver:
     phase: Phase = Phase.STARTING
 
     def __post_init__(self) -> None:
-        group, writer, deps = self.group, self.writer, self.deps
+        group = self.group
+        writer = self.writer
+        deps = self.deps
         self.counters: DriverCounters = deps.counters
         self._newer_owner: str | None = None
         self._notifier = deps.background.notifier()

@@ -90,7 +90,10 @@ class CleaningUp:
 
         ``copies``: whether a copy is kept of each old object.
         """
-        self._deps, self._lane, self._wake, self._copies = deps, lane, wake, copies
+        self._deps = deps
+        self._lane = lane
+        self._wake = wake
+        self._copies = copies
         self.pool = deps.background.pool(THREADS, "retire")
         self._begun: dict[int, _CleanUp] = {}
         self._foreign: list[str] = []
@@ -158,7 +161,8 @@ class CleaningUp:
 
     def _collect(self, slot: int, one: _CleanUp, now: datetime) -> None:
         if one.reading is not None and one.reading.done():
-            reading, one.reading = one.reading, None
+            reading = one.reading
+            one.reading = None
             try:
                 one.todo = reading.result()
             except LandfallError as error:
@@ -173,7 +177,8 @@ class CleaningUp:
                     one.problem = f"{deletion.key}: {error}"
                 one.failed.append(deletion)
         if one.failed and not (one.todo or one.running):
-            one.todo, one.failed = one.failed, []
+            one.todo = one.failed
+            one.failed = []
             self._pause(slot, one, now, one.problem)
         elif one.is_done:
             one.problem = ""

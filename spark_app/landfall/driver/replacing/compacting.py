@@ -74,20 +74,23 @@ class Compacting:
         self, group: ConsumerGroup, deps: DriverDeps, lane: Lane, wake: Callable[[], object]
     ) -> None:
         """Read nothing yet; ``wake`` is called, from any thread, when a plan is ready."""
-        self._deps, self._wake = deps, wake
+        self._deps = deps
+        self._wake = wake
         self._pool = deps.background.pool(1, "compact")
         self._planner = CompactionPlanner(group, deps, lane)
         self._pass: Future[None] | None = None
         self._lock = Lock()
         self._ready: PlannedReplacement | None = None
         self._taken: PlannedReplacement | None = None
-        self._seen, self._looked, self._next = -1, -1, deps.clock()
-        self._counts, self._problem = _Counts(), ""
-        self._specs, self._first = (
-            TopicSpecs.of(group.spec),
-            MergedFirst(DEADLINE + group.spec.keeps_replaced),
-        )
-        self._keep, self._calendars = group.spec.keeps_replaced, Calendars(group.spec)
+        self._seen = -1
+        self._looked = -1
+        self._next = deps.clock()
+        self._counts = _Counts()
+        self._problem = ""
+        self._specs = TopicSpecs.of(group.spec)
+        self._first = MergedFirst(DEADLINE + group.spec.keeps_replaced)
+        self._keep = group.spec.keeps_replaced
+        self._calendars = Calendars(group.spec)
         compact = group.spec.compact
         self._are_listed = compact is None or compact.readers == "Listing"
 
@@ -172,7 +175,8 @@ class Compacting:
         """Return the plan that is ready; the caller calls ``recorded`` or ``refused`` later."""
         with self._lock:
             if self._ready is not None:
-                self._taken, self._ready = self._ready, None
+                self._taken = self._ready
+                self._ready = None
                 return self._taken
             return None
 
@@ -193,13 +197,16 @@ class Compacting:
     def refused(self, _: PlannedReplacement, why: str) -> None:
         """The plan is not recorded, and never will be; the caller aborts its uploads."""
         log.warning("merge refused", extra={"why": why})
-        self._taken, self._problem = None, why
+        self._taken = None
+        self._problem = why
         self._counts.failures += 1
-        self._next, self._seen = self._deps.clock() + RETRY_PAUSE, -1
+        self._next = self._deps.clock() + RETRY_PAUSE
+        self._seen = -1
 
     def gave_way(self, _: PlannedReplacement) -> None:
         """See ``Planner``: what is not reserved is looked at again at once."""
-        self._taken, self._seen = None, -1
+        self._taken = None
+        self._seen = -1
 
     @property
     def protected(self) -> frozenset[str]:
@@ -215,7 +222,8 @@ class Compacting:
         """Do nothing more; return the uploads of the plan that was not taken, to be aborted."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._lock:
-            ready, self._ready = self._ready, None
+            ready = self._ready
+            self._ready = None
         return ready.uploads if ready else ()
 
     @property

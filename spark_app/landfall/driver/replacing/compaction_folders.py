@@ -96,7 +96,8 @@ class Folder:
     def merge_late(self, now: datetime) -> None:
         """Take note that objects were merged; more may have come since that was planned."""
         if self.late_since is not None:
-            self.late_merges, self.merged_at = self.late_merges + 1, now
+            self.late_merges = self.late_merges + 1
+            self.merged_at = now
             self.late_since = self.due = None
             if any(each.plan < 0 for each in self.objects.values()):
                 self.wait_for_late(now)
@@ -107,11 +108,14 @@ class Folders:
 
     def __init__(self, lane: Lane, group: ConsumerGroup) -> None:
         """Read nothing yet."""
-        self._lane, self._specs = lane, TopicSpecs.of(group.spec)
+        self._lane = lane
+        self._specs = TopicSpecs.of(group.spec)
         self._calendars = Calendars(group.spec)
         self._cursor = Cursor.of(lane.slots, (lane.group, lane.name), HINT, "")
         self._written: int | None = None
-        self._after, self._is_begun, self._is_new = -1, False, False
+        self._after = -1
+        self._is_begun = False
+        self._is_new = False
         self.state = State()
         """The state up to which the ledger was read."""
         self.expected: Mapping[str, Expected] = {}
@@ -246,7 +250,9 @@ class Folders:
             folder = Folder(found.folder, name.topic, periods[-1].end, seq, longest_wait=longest)
             self.folders[folder.path] = folder
         if folder.is_settled:
-            folder.is_settled, folder.first_seen, folder.late_since = False, seq, None
+            folder.is_settled = False
+            folder.first_seen = seq
+            folder.late_since = None
         folder.objects[found.key] = found
         # The last objects of a period are often called visible by the record that completes it.
         expected = self.expected.get(name.topic)

@@ -50,7 +50,8 @@ class CompactionPlanner:
 
     def __init__(self, group: ConsumerGroup, deps: DriverDeps, lane: Lane) -> None:
         """Read nothing yet."""
-        self._group, self._deps = group, deps
+        self._group = group
+        self._deps = deps
         self._lane = (lane.group, lane.name)
         self._folders = Folders(lane, group)
         self._specs: dict[str, TopicSpecs] = {}
@@ -184,7 +185,8 @@ class CompactionPlanner:
         if error is None:
             folder.failures = 0
             return False
-        folder.failures, folder.late_since = folder.failures + 1, None
+        folder.failures = folder.failures + 1
+        folder.late_since = None
         pause = min(FIRST_PAUSE * 2 ** min(folder.failures - 1, 10), LONGEST_PAUSE)
         folder.due = self._deps.clock() + pause
         return isinstance(error, MergeFailed) and folder.failures >= MAX_FAILURES
@@ -218,7 +220,8 @@ class _Chosen:
 
     def __post_init__(self) -> None:
         self.shares: list[list[Merge]] = [[] for _ in range(self.tasks)]
-        self._loads, self._objects = [0] * self.tasks, 0
+        self._loads = [0] * self.tasks
+        self._objects = 0
 
     def is_full(self) -> bool:
         """Return whether the plan is as large as it should be."""

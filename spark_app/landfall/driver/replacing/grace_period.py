@@ -74,7 +74,10 @@ class GracePeriod:
             positions: of the publishers that are waited for.
             wake: called, from any thread, when something is known.
         """
-        self._deps, self._lane, self._keep, self._wake = deps, lane, keep, wake
+        self._deps = deps
+        self._lane = lane
+        self._keep = keep
+        self._wake = wake
         self._positions = positions
         self._pool = deps.background.pool(1, "grace")
         self._over: set[int] = set()

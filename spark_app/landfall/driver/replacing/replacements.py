@@ -317,7 +317,8 @@ class Replacements(Part):
 
     def _release_waiting(self, now: datetime) -> None:
         is_settled = not self.writer.state.replacing
-        waiting, self._waiting = self._waiting, []
+        waiting = self._waiting
+        self._waiting = []
         for each, until in waiting:
             if is_settled or now >= until:
                 each.set_result(None)
@@ -370,7 +371,8 @@ class Replacements(Part):
 
     def _proceed(self, now: datetime, *, begins: bool) -> None:
         """Take the steps of a pass; with ``begins``, those too that record something new."""
-        refused, self._refused = self._refused, None
+        refused = self._refused
+        self._refused = None
         if refused:
             record_failure(self.deps, cause(refused, "Replace"), refused)
         lost = self.completer.lost() if self._running else {}
@@ -523,7 +525,9 @@ class Replacements(Part):
             log.warning("copies have not expired", extra={"why": str(error)})
 
     def _restoring(self, read_through: int) -> Restoring:
-        lane, state, token = self.writer.lane, self.writer.state, self.deps.new_name()
+        lane = self.writer.lane
+        state = self.writer.state
+        token = self.deps.new_name()
         return Restoring(
             store=self.deps.store, lane=lane, state=state, token=token, read_through=read_through
         )

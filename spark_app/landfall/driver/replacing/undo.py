@@ -233,7 +233,9 @@ def found_again(
 
 
 def _planned(found: _Undoing, copiers: Executor) -> PlannedReplacement:
-    group, lane, slot = found.restoring.lane.group, found.restoring.lane.name, found.slot
+    group = found.restoring.lane.group
+    lane = found.restoring.lane.name
+    slot = found.slot
     plan = found.restoring.planned(
         found.retire,
         found.back,

@@ -125,7 +125,10 @@ class Replayer:
             Retry: the store does not answer.
             Stalled: an object is damaged.
         """
-        replayed, retired, too_new, chosen = 0, 0, 0, []
+        replayed = 0
+        retired = 0
+        too_new = 0
+        chosen = []
         before = self._replayed(state)
         for key, origin in self._named(request):
             least = rewriting.least_generation(state.rewritten, origin, before)

@@ -317,7 +317,8 @@ class ParquetEncoder:
 
     def _open(self, schema: pa.Schema, first: pa.Table | None = None) -> pq.ParquetWriter:
         columns = _columns_of(schema)
-        self._columns, self._has_floats = len(schema), columns.has_floats
+        self._columns = len(schema)
+        self._has_floats = columns.has_floats
         small: tuple[int, ...] = ()
         long: tuple[str, ...] = ()
         rows = 0

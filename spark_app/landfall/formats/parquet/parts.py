@@ -159,7 +159,8 @@ class _CachedStream(RangedStream):
     def __init__(self, file: FileBytes, window_bytes: int) -> None:
         super().__init__(file)
         self._window_bytes = window_bytes
-        self._held, self._held_from = b"", 0
+        self._held = b""
+        self._held_from = 0
 
     def hold(self, start: int, end: int) -> None:
         """Read these bytes, and hold them instead of the previous ones."""
@@ -168,7 +169,8 @@ class _CachedStream(RangedStream):
             self.read_range(at, min(at + self._window_bytes, end))
             for at in range(start, end, self._window_bytes)
         ]
-        self._held, self._held_from = b"".join(windows), start
+        self._held = b"".join(windows)
+        self._held_from = start
 
     def read(self, size: int | None = -1) -> bytes:
         """Return the next bytes, from memory if all of them are there."""

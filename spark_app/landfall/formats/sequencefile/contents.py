@@ -125,7 +125,9 @@ def vints(written: bytes) -> Int64s:
 
 
 def _starts(written: bytes) -> Int64s:
-    place, end, starts = 0, len(written), list[int]()
+    place = 0
+    end = len(written)
+    starts = list[int]()
     while place < end:
         starts.append(place)
         place += _STEPS[written[place]]

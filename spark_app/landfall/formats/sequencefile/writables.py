@@ -20,7 +20,9 @@ from landfall.pipeline.records import Int64s, Records
 UInt8s = npt.NDArray[np.uint8]
 
 NO_TIMESTAMP = -1
-OFFSET, KEY, TIMESTAMP = 1, 2, 3
+OFFSET = 1
+KEY = 2
+TIMESTAMP = 3
 """The fields of a MessagePack key, numbered as in Secor."""
 FIXMAP = 0x80
 """MessagePack's type fixmap; the number of entries is added to it."""

@@ -92,7 +92,9 @@ def _kafka_times(timestamps: Int64s, rows: Int64s) -> Times:
 
 def _with_missing(times: Times, records: Records, timestamp: Timestamp) -> Times:
     """Return the times with absent ones replaced by the setting ``missing``."""
-    absent, micros, errors = times.absent, times.micros.copy(), dict(times.errors)
+    absent = times.absent
+    micros = times.micros.copy()
+    errors = dict(times.errors)
     match timestamp.missing:
         case MissingTimestamp.EPOCH:
             micros[absent] = 0

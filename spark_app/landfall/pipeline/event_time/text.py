@@ -171,7 +171,9 @@ def _in_zone(local_micros: Int64s, zone: Zone) -> Int64s:
 def _each_text(texts: pa.StringArray, timestamp: Timestamp) -> Times:
     """Return the times of text in any shape; each distinct text is parsed once."""
     parse = _parser(timestamp)
-    rows, known, invalid = texts.to_pylist(), {}, set()
+    rows = texts.to_pylist()
+    known = {}
+    invalid = set()
     for text in set(rows):
         try:
             # Digits can stand for more than int64 can hold.
@@ -189,7 +191,9 @@ def _each_text(texts: pa.StringArray, timestamp: Timestamp) -> Times:
 
 def _parser(timestamp: Timestamp) -> Callable[[str], int]:
     """Return a function from one text to microseconds; it raises ValueError or OverflowError."""
-    zone, unit, layout = Zone(timestamp.timezone), timestamp.unit, timestamp.format
+    zone = Zone(timestamp.timezone)
+    unit = timestamp.unit
+    layout = timestamp.format
 
     def iso(text: str) -> int:
         return instant(parse_iso8601(text), zone)

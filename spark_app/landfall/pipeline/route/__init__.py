@@ -214,7 +214,9 @@ def _combine(columns: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
 
 def _number(names: Sequence[str]) -> tuple[Int64s, tuple[str, ...], Mapping[int, str]]:
     """Number the distinct names; names that are too long get -1 and an error."""
-    numbers, errors, known = np.full(len(names), -1, np.int64), {}, dict[str, int]()
+    numbers = np.full(len(names), -1, np.int64)
+    errors = {}
+    known = dict[str, int]()
     for i, name in enumerate(names):
         if fits(name):
             numbers[i] = known.setdefault(name, len(known))

@@ -24,7 +24,9 @@ MAX_PARTITION_BYTES = 512
 topic, the object's name and an output root.
 """
 
-_DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
+_DAY = 86_400
+_HOUR = 3_600
+_MINUTE = 60
 
 _HEADER = "header:"
 _SCHEMA: Mapping[str, Path] = {"id": SCHEMA_ID, "name": SCHEMA_NAME}

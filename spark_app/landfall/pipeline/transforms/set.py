@@ -71,7 +71,9 @@ class Set:
         """Build the step; ValueError names a wrong option."""
         if not options:
             raise ValueError("options: name at least one field, as name: value")
-        constants, typed, patterns = {}, {}, {}
+        constants = {}
+        typed = {}
+        patterns = {}
         for name, value in options.items():
             path = path_of(name)
             if isinstance(value, str) and value in _TYPED:

@@ -56,7 +56,9 @@ class BigQuery:
         self, options: Options, context: Context, services: Services | None = None
     ) -> None:
         """Make no request; clients are created on demand, with the secret of that time."""
-        self._options, self._context, self._services = options, context, services
+        self._options = options
+        self._context = context
+        self._services = services
 
     @classmethod
     def of(cls, options: Mapping[str, object], context: Context) -> "BigQuery":

@@ -64,7 +64,8 @@ class Chain:
 
     def __init__(self, slots: Slots, prefix: str, begin: Begin) -> None:
         """Read nothing yet."""
-        self._slots, self._prefix = slots, prefix
+        self._slots = slots
+        self._prefix = prefix
         self.begin = begin
         self._seen = ""
 

@@ -19,7 +19,9 @@ from landfall.api.column_names import is_reserved, same_but_case
 from landfall.publish.bigquery.loads import LoadedObject
 from landfall.store import Slots
 
-AVRO, PARQUET, JSON = "AVRO", "PARQUET", "NEWLINE_DELIMITED_JSON"
+AVRO = "AVRO"
+PARQUET = "PARQUET"
+JSON = "NEWLINE_DELIMITED_JSON"
 FORMATS = {"Avro": AVRO, "Parquet": PARQUET, "Json": JSON}
 """The formats of a group that BigQuery loads, as it calls them."""
 WORKERS = 8
@@ -155,7 +157,9 @@ class _Ranges(io.RawIOBase):
     """A file over an object that reads only the ranges that are needed."""
 
     def __init__(self, slots: Slots, each: LoadedObject) -> None:
-        self._slots, self._object, self._at = slots, each, 0
+        self._slots = slots
+        self._object = each
+        self._at = 0
 
     def readable(self) -> bool:
         return True

@@ -60,7 +60,9 @@ class CopiedToBucket:
 
     def __init__(self, objects: Objects, bucket: "Bucket", *, keep: bool) -> None:
         """Copy nothing yet; ``keep`` leaves copies where they are when they are loaded."""
-        self._objects, self._bucket, self._keep = objects, bucket, keep
+        self._objects = objects
+        self._bucket = bucket
+        self._keep = keep
 
     def stage(self, chain: str, objects: Iterable[LoadedObject]) -> list[str]:
         """See ``Staging``."""
@@ -136,7 +138,8 @@ class _Checked:
     """A stream that returns its last bytes only if all of them match the ledger."""
 
     def __init__(self, stream: BinaryIO, each: LoadedObject) -> None:
-        self._stream, self._object = stream, each
+        self._stream = stream
+        self._object = each
         self._at = self._crc32 = 0
 
     def tell(self) -> int:

@@ -175,7 +175,9 @@ class _Remote(io.RawIOBase):
 
     def __init__(self, store: Store, key: str, size: int) -> None:
         super().__init__()
-        self._store, self._key, self._size = store, key, size
+        self._store = store
+        self._key = key
+        self._size = size
         self._position = 0
         self._tail_start = max(0, size - _TAIL_BYTES)
         self._tail = self._range(self._tail_start, size - self._tail_start)

@@ -76,7 +76,8 @@ class _Client:
     """A client of Glue that is recreated every few minutes, with the credentials of that time."""
 
     def __init__(self, options: GlueOptions, context: Context) -> None:
-        self._options, self._context = options, context
+        self._options = options
+        self._context = context
         self._client: Any = None
         self._since = 0.0
 
@@ -150,7 +151,9 @@ _STALLED = (
     "GlueEncryption",
     "InvalidState",
 )
-_ABSENT, _EXISTS, _CHANGED = "EntityNotFound", "AlreadyExists", "ConcurrentModification"
+_ABSENT = "EntityNotFound"
+_EXISTS = "AlreadyExists"
+_CHANGED = "ConcurrentModification"
 
 
 class _Answer(Exception):  # noqa: N818  # Glue's term
@@ -178,7 +181,8 @@ class GlueTables:
             catalog_id: the account; if empty, the one that owns the credentials.
             creates_databases: whether databases that do not exist are created.
         """
-        self._client, self._creates_databases = client, creates_databases
+        self._client = client
+        self._creates_databases = creates_databases
         self._catalog = {"CatalogId": catalog_id} if catalog_id else {}
 
     def load(self, name: TableName) -> Table | None:

@@ -92,7 +92,8 @@ class Metastore:
 
     def __init__(self, client: ThriftClient, *, creates_databases: bool = False) -> None:
         """Ask nothing yet."""
-        self._client, self._creates_databases = client, creates_databases
+        self._client = client
+        self._creates_databases = creates_databases
 
     def load(self, name: TableName) -> Table | None:
         """See ``Catalog``."""

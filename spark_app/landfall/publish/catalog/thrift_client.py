@@ -38,7 +38,8 @@ class ThriftClient:
 
     def __init__(self, addresses: Sequence[Address], timeout_seconds: float) -> None:
         """Connect to nothing yet."""
-        self._addresses, self._timeout_seconds = addresses, timeout_seconds
+        self._addresses = addresses
+        self._timeout_seconds = timeout_seconds
         self._transport: Any = None
         self._client: Any = None
         self._used = 0.0

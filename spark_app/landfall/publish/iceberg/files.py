@@ -123,7 +123,9 @@ def _data_file(copies: Copies, metadata: Any, mapping: Any, url: str) -> Any:
     from pyiceberg.table.name_mapping import apply_name_mapping  # noqa: PLC0415
 
     footer, size = _footer(copies.landed, url)
-    found, schema, path = footer.schema.to_arrow_schema(), metadata.schema(), url
+    found = footer.schema.to_arrow_schema()
+    schema = metadata.schema()
+    path = url
     of_file = as_stored_now(found)
     columns = as_in_table(of_file, schema, mapping)
     check_cases(url, of_file, columns, schema)

@@ -71,7 +71,8 @@ class RenewableContainer:
             found = _read(self._settings)
             if found == self._secret:
                 return False
-            self.current, self._secret = self._open(found), found
+            self.current = self._open(found)
+            self._secret = found
             return True
 
     def renewed(self, call: Callable[[], Value]) -> Value:

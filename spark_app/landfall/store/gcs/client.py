@@ -57,7 +57,9 @@ class RenewableBucket:
         Raises:
             StoreDenied: it is not there, or has no credentials.
         """
-        self._name, self._settings, self._requests = name, settings, requests
+        self._name = name
+        self._settings = settings
+        self._requests = requests
         self._lock = threading.Lock()
         self.how: dict[str, Any] = {
             "retry": Attempts(settings.max_attempts),

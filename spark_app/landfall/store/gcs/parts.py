@@ -46,9 +46,13 @@ def joins(upload: Upload) -> Iterator[tuple[str, Sequence[str]]]:
     The last is the object itself. What comes before are parts joined to larger ones, if there are
     more than ``MAX_SOURCES``. They have the same names for whoever completes the upload.
     """
-    names, level, folder = part_names(upload), 0, folder_of(upload.key, upload.upload_id)
+    names = part_names(upload)
+    level = 0
+    folder = folder_of(upload.key, upload.upload_id)
     while len(names) > MAX_SOURCES:
-        level, before, names = level + 1, names, []
+        level = level + 1
+        before = names
+        names = []
         for first in range(0, len(before), MAX_SOURCES):
             group = before[first : first + MAX_SOURCES]
             digest = hashlib.md5("\n".join(group).encode(), usedforsecurity=False).hexdigest()

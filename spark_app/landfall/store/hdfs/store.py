@@ -334,7 +334,9 @@ class _Body(io.RawIOBase):
 
     def __init__(self, tree: Tree, file: AsyncFileReader, url: str) -> None:
         super().__init__()
-        self._tree, self._file, self._url_of_file = tree, file, url
+        self._tree = tree
+        self._file = file
+        self._url_of_file = url
 
     def readable(self) -> bool:
         return True
@@ -395,7 +397,8 @@ class Owners:
 
     def __init__(self, tree: Tree, folder: str) -> None:
         """``folder`` is where they are kept."""
-        self._tree, self._folder = tree, folder
+        self._tree = tree
+        self._folder = folder
 
     def of(self, key: str) -> Owner | None:
         """Return the claimant of a key; None if it is unclaimed."""

@@ -21,7 +21,8 @@ class Tree:
 
     def __init__(self, client: AsyncClient, requests: Requests, new: str) -> None:
         """``new`` is the folder of files that are being written."""
-        self._client, self._requests = client, requests
+        self._client = client
+        self._requests = requests
         self.new = new
 
     # -------------------------------------------------------------------------------------- folders

@@ -93,7 +93,9 @@ class RenewableCredentials(Credentials):
         with self._lock:
             now = time.monotonic()
             if now - self._renewed >= RENEWAL_INTERVAL:
-                before, self._current, self._renewed = self._current, self._look_up(), now
+                before = self._current
+                self._current = self._look_up()
+                self._renewed = now
                 if _frozen(before) != _frozen(self._current):
                     self._changed = now
             return now - self._changed < RECENTLY

@@ -553,7 +553,9 @@ class OpenUploadListing:
 
     def __init__(self, client: "S3Client", bucket: str, prefix: str) -> None:
         """Nothing is requested before the first upload is asked for."""
-        self._client, self._bucket, self._prefix = client, bucket, prefix
+        self._client = client
+        self._bucket = bucket
+        self._prefix = prefix
 
     def __iter__(self) -> "Iterator[MultipartUploadTypeDef]":
         """Each upload once; 1,000 per request.

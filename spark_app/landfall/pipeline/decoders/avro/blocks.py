@@ -85,7 +85,8 @@ def _walk(  # noqa: C901  # a function less is a level of types less, see MAX_LE
     while True:
         if starts is None and _are_any_bytes_good(node):
             # A block is found to be no longer than its record below.
-            place.at, place.left = place.at + place.left * node.least, 0
+            place.at = place.at + place.left * node.least
+            place.left = 0
         while place.left:
             if starts is not None:
                 starts.append(place.at)

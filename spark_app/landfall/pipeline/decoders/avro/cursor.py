@@ -107,7 +107,10 @@ class Cursor:
     __slots__ = ("at", "data", "depth", "end", "errors", "texts")
 
     def __init__(self, data: Data, at: Int64s, end: Int64s, texts: ErrorTexts) -> None:
-        self.data, self.at, self.end, self.texts = data, at, end, texts
+        self.data = data
+        self.at = at
+        self.end = end
+        self.texts = texts
         self.errors = np.full(len(at), -1, np.int32)
         self.depth = 0
 

@@ -77,7 +77,9 @@ class OneRecord:
 
     def number(self, at: int) -> tuple[int, int]:
         """Return the zigzag varint at ``at``, and the position after it."""
-        data, value, shift = self.data, 0, 0
+        data = self.data
+        value = 0
+        shift = 0
         while True:
             if at >= self.end:
                 raise Malformed(ENDS)

@@ -217,7 +217,10 @@ class AvroRows:
 
     def _of_records(self, branch: BranchRows, name: str | None) -> Part:
         """Return the wanted parts of rows of one type; nulls of a union have no name."""
-        wanted, rows, node, column = self.wanted, branch.rows, branch.node, branch.column
+        wanted = self.wanted
+        rows = branch.rows
+        node = branch.node
+        column = branch.column
         fields: dict[Path, FieldValues] = {}
         wrong: Mapping[int, str] = {}
         for path in wanted.fields:

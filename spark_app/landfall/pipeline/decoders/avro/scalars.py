@@ -17,7 +17,9 @@ from landfall.pipeline.decoders.avro.cursor import Cursor
 from landfall.pipeline.decoders.avro.node import Malformed, OneRecord, quoted, spread
 from landfall.pipeline.records import Int64s
 
-_NULL, _BOOL, _STRING = pa.null(), pa.bool_(), pa.string()
+_NULL = pa.null()
+_BOOL = pa.bool_()
+_STRING = pa.string()
 _INT32 = (-(2**31), 2**31 - 1)
 _DAY: Mapping[pa.DataType, int] = {pa.time32("ms"): 86_400_000, pa.time64("us"): 86_400_000_000}
 

@@ -25,7 +25,9 @@ _WRAPPERS = frozenset(
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
 """Messages whose JSON is the JSON of the value inside."""
-_INT64S, _FLOAT, _ENUM = frozenset({2, 4}), 6, 8
+_INT64S = frozenset({2, 4})
+_FLOAT = 6
+_ENUM = 8
 """FieldDescriptor.CPPTYPE_INT64 and UINT64, _FLOAT, _ENUM."""
 _SECONDS = len("2026-11-21T04:00:00")
 

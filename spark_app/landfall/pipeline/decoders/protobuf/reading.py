@@ -40,7 +40,9 @@ from landfall.pipeline.decoders.protobuf.schema import (
 from landfall.pipeline.decoders.protobuf.together import varint
 
 _ANY = "google.protobuf.Any"
-_INT32, _STRING, _ENUM = 5, 9, 14
+_INT32 = 5
+_STRING = 9
+_ENUM = 14
 """FieldDescriptor.TYPE_…"""
 
 

@@ -63,7 +63,8 @@ class _Bytes:
     """Bytes that are read from a position, as both protocols do."""
 
     def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 0
+        self.data = data
+        self.at = 0
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= len(self.data) - self.at:
@@ -115,7 +116,9 @@ class _Binary(_Bytes):
         return _wire(wire) if number else Wire.STOP, number
 
     def pairs(self) -> tuple[Wire, Wire, int]:
-        key, value, number = self.byte(), self.byte(), self.count(self._integer(4), 2)
+        key = self.byte()
+        value = self.byte()
+        number = self.count(self._integer(4), 2)
         return (_wire(key), _wire(value), number) if number else (Wire.STOP, Wire.STOP, 0)
 
     def _integer(self, size: int) -> int:
