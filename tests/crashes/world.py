@@ -78,7 +78,7 @@ class WatchedStore(MemoryStore):
         )
         self.changed: list[str] = []
         self.at_runs: dict[str, frozenset[str]] = {}
-        """What was visible when a RUN was written, by the digest of its bytes."""
+        """What was visible when a RUN was first written, by the digest of its bytes."""
         self.at_deletions: dict[str, frozenset[str]] = {}
         """What was visible when an object was deleted, by its key."""
         self.beside: Sequence[WatchedStore] = ()
@@ -91,7 +91,8 @@ class WatchedStore(MemoryStore):
     def _create(self, key: str, body: bytes) -> Created:
         answer = super()._create(key, body)
         if answer is Created.WON and b'"type":"RUN"' in body:
-            self.at_runs[digest(body)] = self._visible
+            # A slot that was rolled up is created again if a delayed call takes effect after that.
+            self.at_runs.setdefault(digest(body), self._visible)
         return answer
 
     def _remove(self, key: str) -> None:
