@@ -31,6 +31,15 @@ def copied(store: Store, source: str, size: int, key: str, token: str) -> Upload
         raise FileNotFoundError(source)
     if found.size != size:
         raise Stalled(Reason.OBJECT_LOST, f"copy {source}: {found.size} bytes, not {size}")
+    return copied_unseen(store, source, size, key, token)
+
+
+def copied_unseen(store: Store, source: str, size: int, key: str, token: str) -> Upload:
+    """Do as ``copied``, of an object whose size the caller has just looked up.
+
+    Raises:
+        FileNotFoundError: there is no object ``source`` any more.
+    """
     upload_id = store.begin(key, token)
     try:
         return Upload(key, upload_id, _parts(store, source, size, (key, upload_id)), token)

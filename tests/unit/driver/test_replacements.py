@@ -340,7 +340,7 @@ def test_readers_and_landing_go_on_while_new_objects_are_refused() -> None:
     assert scene.is_whole()
     assert not {*before} & {*scene.objects()}
     undone = last.contender.decide(asked(first.header.seq))
-    assert undone.outcome is Outcome.DONE
+    assert undone.outcome is Outcome.DONE, undone
     scene.until_done()
     assert scene.is_whole()
     last.stop()

@@ -31,7 +31,7 @@ from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import DecidedObject
 from landfall.objects import Upload, UploadLost, is_made_by
 from landfall.store import Store
-from landfall.store.copying import copied
+from landfall.store.copying import copied_unseen
 
 log = logging.getLogger(__name__)
 
@@ -225,8 +225,19 @@ class CleaningUp:
             for new in other.objects:
                 upload = new.landed.upload
                 yield Deletion(upload.key, partial(retiring.give_up, upload))
+        kept = self._kept(slot) if self._copies else frozenset[str]()
         for each in listed.retire:
-            yield Deletion(each.key, partial(retiring.retire, each))
+            is_kept = object_names.retired_key(lane.group, lane.name, slot, each.key) in kept
+            yield Deletion(each.key, partial(retiring.retire, each, is_kept=is_kept))
+
+    def _kept(self, slot: int) -> frozenset[str]:
+        """Return the copies that former drivers have kept: a listing asks for a thousand at once.
+
+        Raises:
+            Retry: the store does not answer.
+        """
+        prefix = object_names.retired_key(self._lane.group, self._lane.name, slot, "")
+        return frozenset(stat.key for stat in self._deps.store.list_after(prefix))
 
 
 # Copies of replaced objects, which are kept for a while, so that a REPLACE can be undone.
@@ -303,18 +314,22 @@ class Retiring:
     left: Callable[[str], object] = lambda _: None
     copies: bool = True
 
-    def retire(self, retiring: DecidedObject) -> None:
+    def retire(self, retiring: DecidedObject, *, is_kept: bool = False) -> None:
         """Keep a copy of an object, and delete it; afterwards no former driver can bring it back.
 
         An object with which another program has overwritten it stays, and no copy is kept of it: it
         is not ours to delete, and what readers of the ledger read is visible elsewhere by now.
 
+        Args:
+            retiring: the object.
+            is_kept: whether a copy is there. One more is the same: it has one name and one content.
+
         Raises:
             Retry: the store does not answer.
         """
         upload = retiring.landed.upload
-        kept = object_names.retired_key(self.group, self.lane, self.slot, upload.key)
-        if self.copies and not self._is_foreign(upload) and self.store.stat(kept) is None:
+        if self.copies and not is_kept and not self._is_foreign(upload):
+            kept = object_names.retired_key(self.group, self.lane, self.slot, upload.key)
             self._keep(upload, kept)
         self._delete(upload)
 
@@ -338,13 +353,13 @@ class Retiring:
 
     def _keep(self, upload: Upload, kept: str) -> None:
         try:
-            copy = copied(self.store, upload.key, upload.size, kept, upload.token)
+            copy = copied_unseen(self.store, upload.key, upload.size, kept, upload.token)
         except FileNotFoundError:
             # A driver before this one may have gone on from here, and ended.
             if self.store.stat(kept) is None:
                 log.warning("a replaced object is gone, and no copy is kept", extra={"key": kept})
             return
-        self.store.complete(copy)
+        self.store.complete(copy, is_fresh=True)
 
     def give_up(self, upload: Upload) -> None:
         """Delete a new object that is not needed, whether it is visible by now or not.
