@@ -24,7 +24,7 @@ from landfall.api.verbs import (
 from landfall.driver.core.runner import Bin
 from landfall.driver.requests.lane_session import LaneSession
 from landfall.driver.requests.pending_requests import PendingRequests
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason, SourceAway, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Add, Drop, Hole, LaneOwnership, Record, State, Yield, decode
 from landfall.ledger.offsets import TopicPartition
@@ -226,6 +226,36 @@ def test_what_was_dropped_stays_out_until_a_reset_in_a_new_generation(
 
     of_a = {o: n for (topic, _, o), n in landed_offsets(store).items() if topic == "a"}
     assert of_a == {**dict.fromkeys(range(10), 2), **dict.fromkeys(range(10, 15), 1)}
+
+
+@pytest.mark.parametrize("where", ["a driver", "no driver"])
+def test_a_kafka_partition_without_a_leader_can_be_dropped(
+    store: MemoryStore, log: FakeLog, where: str
+) -> None:
+    one = DriverThread(store, log, "r").start()
+    one.until_landed()
+    log.unavailable[A0] = SourceAway("a/0: the Kafka partition has no leader")
+
+    if where == "a driver":
+        skipped = one.contender.decide(SkipRequest(**BY))
+        assert (skipped.outcome, "has no leader" in skipped.message) == (Outcome.FAILED, True)
+        dropped = one.contender.decide(DropRequest(**BY))
+        one.stop()
+    else:
+        one.stop()
+        names = count()
+        lane, runner = Lane(store, "fake", LANE), FakeRunner(store)
+        session = LaneSession(
+            group(), store, lane, log, runner, ticking(), lambda: f"session-{next(names)}"
+        )
+        with pytest.raises(SourceAway, match="has no leader"):
+            session.carry_out(SkipRequest(**BY), take_over=False)
+        dropped = session.carry_out(DropRequest(**BY), take_over=False)
+
+    assert dropped.outcome is Outcome.DONE
+    (text,) = dropped.records
+    assert text.endswith("more may not be landed, as its log does not answer")
+    assert A0 not in ledger_state(store).members
 
 
 def test_a_process_without_the_lane_says_so(store: MemoryStore, log: FakeLog) -> None:

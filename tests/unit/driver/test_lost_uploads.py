@@ -13,6 +13,7 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.driver.core.runner import Bin
 from landfall.driver.core.stored_specs import store_spec, stored_spec
 from landfall.driver.http.status import DriverProgress
+from landfall.driver.landing.closed_ranges import until
 from landfall.driver.landing.recovery import LostSlice, land_again
 from landfall.driver.process.loop import Driver
 from landfall.errors import Reason, SourceAway, Stalled
@@ -24,6 +25,7 @@ from landfall.ledger.task_results import LandedSlice, LandingRules, SliceResult
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from tests.support.fakes import (
+    NOW,
     FakeLog,
     FakeRunner,
     driver,
@@ -219,6 +221,36 @@ def test_what_is_lost_of_a_kafka_partition_without_a_leader_holds_up_nothing() -
     del log.unavailable[A0]
     assert next_driver(store, log, FakeRunner(store), generation=2).run() is ExitCode.OK
     assert landed_offsets(store)["a", 0, 9] == 1
+
+
+def test_a_range_ends_once_a_kafka_partition_without_a_leader_is_dropped() -> None:
+    """A closed range waits for what is lost of it; nobody can make that again. DROP is a way out."""
+    log, passes = FakeLog(), 20
+    store = commit_and_lose(log, ("a", 10), ("b", 5))
+    log.times = {tp: [(NOW - timedelta(hours=2), 0)] for tp in (A0, B0)}
+    away = log.unavailable[A0] = SourceAway("a/0: the Kafka partition has no leader")
+    runner = FakeRunner(store, failures={A0: [away] * 1000})
+    one = driver(group(), store, log, runner, goal=until(NOW - timedelta(hours=1)), writer="w2")
+    seen = list[int]()
+
+    def report(progress: DriverProgress) -> None:
+        seen.append(len(progress.state.runs))
+        if len(seen) == passes:
+            one._committer.append(
+                lambda header: ledger.Drop(
+                    header=header, topic_partitions=(A0,), reason="no leader", decision=ASKED
+                )
+            )
+        assert len(seen) < 100 * passes, "the range never ends"
+
+    one.report = report
+
+    assert one.run() is ExitCode.OK
+
+    assert seen[passes - 1] == 0
+    (run,) = state_of(store).runs
+    assert (run.left, state_of(store).totals.lost) == ((), 10)
+    assert landed_offsets(store) == {("b", 0, offset): 1 for offset in range(5)}
 
 
 def test_a_driver_that_is_stopped_leaves_what_is_lost_to_the_next() -> None:

@@ -17,7 +17,7 @@ from landfall.api.verbs import (
     SkipRequest,
     UnblockRequest,
 )
-from landfall.errors import Reason, Stalled
+from landfall.errors import LandfallError, Reason, Stalled
 from landfall.ledger import Decision, Entry, Permission, Record, State
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -39,6 +39,8 @@ class Observed:
         lost_end: up to which offset no group has records; None if that is where the log begins.
             From there, another group has what the log has lost.
         is_due: it has committed objects that are not known to be visible.
+        away: why the log does not answer about it, as a Kafka partition without a leader; then
+            nothing of the log is known.
     """
 
     marks: Watermarks | None = None
@@ -47,6 +49,7 @@ class Observed:
     stalled: Stalled | None = None
     lost_end: int | None = None
     is_due: bool = False
+    away: LandfallError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +246,8 @@ def _drop(
     at = state.checkpoint[tp]
     end = max(at, _highest_end(state, tp, observed))
     text = f"DROP: {tp} leaves at offset {at}; {end - at} offsets before {end} are not landed"
+    if observed.away is not None:
+        text += ", and more may not be landed, as its log does not answer"
     make = partial(ledger.Drop, topic_partitions=(tp,), reason=decision.why, decision=decision)
     return PlannedRecord(text, make)
 

@@ -17,6 +17,7 @@ from typing import Protocol
 
 from landfall.api.verbs import (
     Answer,
+    DropRequest,
     FilesRequest,
     LeaseRequest,
     Outcome,
@@ -148,9 +149,18 @@ def _awaited(answer: "Future[Answer]") -> Steps:
 
 
 def _record(request: LedgerRequest, lane: RequestLane, decision: Decision) -> Answer:
-    """Append the records of a request that moves or drops a checkpoint, or clears a block."""
+    """Append the records of a request that moves or drops a checkpoint, or clears a block.
+
+    Raises:
+        Retry: the log does not answer.
+    """
     tp = TopicPartition(request.topic, request.partition)
-    plan = decide_request(lane.state, request, lane.observed(tp), decision)
+    observed = lane.observed(tp)
+    # Only to leave needs no answer of the log: else a Kafka partition that lost its leader for good
+    # could never be taken out.
+    if observed.away is not None and not isinstance(request, DropRequest):
+        raise observed.away
+    plan = decide_request(lane.state, request, observed, decision)
     if isinstance(plan, Refusal):
         return Answer(Outcome.REFUSED, message=plan.message)
     texts = tuple(planned.text for planned in plan)
@@ -187,7 +197,7 @@ def observe(source: Log, tp: TopicPartition) -> Observed:
     """Return what the log shows of a topic partition now.
 
     Raises:
-        Retry: the log does not answer.
+        Retry: the log does not answer; if only the topic partition does not, ``away`` says so.
         Stalled: the log denies access.
     """
     found_topics = source.topics({tp.topic})
@@ -195,10 +205,11 @@ def observe(source: Log, tp: TopicPartition) -> Observed:
         raise found_topics.denied[tp.topic]
     starts = source.offsets([tp], Bound.LOG_START)
     ends = source.offsets([tp], Bound.END)
+    topic_id = found_topics.ids.get(tp.topic)
     for found in (starts, ends):
         if tp in found.unavailable:
-            raise found.unavailable[tp]
+            return Observed(topic_id=topic_id, away=found.unavailable[tp])
     marks = None
     if tp in starts.offsets and tp in ends.offsets:
         marks = Watermarks.of(starts.offsets[tp], ends.offsets[tp])
-    return Observed(marks=marks, topic_id=found_topics.ids.get(tp.topic))
+    return Observed(marks=marks, topic_id=topic_id)
