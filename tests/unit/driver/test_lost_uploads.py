@@ -224,7 +224,7 @@ def test_what_is_lost_of_a_kafka_partition_without_a_leader_holds_up_nothing() -
 
 
 def test_a_range_ends_once_a_kafka_partition_without_a_leader_is_dropped() -> None:
-    """A closed range waits for what is lost of it; nobody can make that again. DROP is a way out."""
+    """A closed range waits for what is lost of it, which nobody can make again until a DROP."""
     log, passes = FakeLog(), 20
     store = commit_and_lose(log, ("a", 10), ("b", 5))
     log.times = {tp: [(NOW - timedelta(hours=2), 0)] for tp in (A0, B0)}
