@@ -1,8 +1,9 @@
 """The log format of Landfall's pods: one event per line, as JSON for machines, as text for people.
 
 The driver and the operator log the same fields, so one parser reads both: ``time`` (ISO 8601 in
-UTC, with milliseconds), ``level``, ``logger``, ``message``, then the fields that the event carries
-in ``extra``, and ``traceback`` after an exception. On a terminal, ``landfall run`` uses its own
+UTC, with milliseconds), ``level``, ``message``, then the fields that the event carries in
+``extra``, ``logger``, and ``traceback`` after an exception. A terminal cuts long lines, so what
+happened comes first. On a terminal, ``landfall run`` uses its own
 short lines instead (``landfall.cli.text.log_lines``).
 
 Names of files, answers of servers and payloads reach logs and terminals. ``visible`` shows their
@@ -47,9 +48,9 @@ class JsonFormatter(logging.Formatter):
         event = {
             "time": _time(record).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
-            "logger": record.name,
             "message": record.getMessage(),
             **event_fields(record),
+            "logger": record.name,
         }
         if record.exc_info:
             event["traceback"] = self.formatException(record.exc_info)

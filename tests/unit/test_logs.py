@@ -35,6 +35,12 @@ def test_an_event_is_one_json_object_with_the_fields_it_carries() -> None:
     }
 
 
+def test_what_happened_is_told_first() -> None:
+    line = JsonFormatter().format(record("batch committed", slot=3))
+
+    assert [*json.loads(line)] == ["time", "level", "message", "slot", "logger"]
+
+
 def test_values_are_filled_into_the_message() -> None:
     line = JsonFormatter().format(record("scaled to %d", 3, group="logs/clicks", replicas=3))
 

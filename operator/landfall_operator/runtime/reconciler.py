@@ -251,8 +251,7 @@ class Reconciler:
         """Leave a group alone that another operator manages, or none."""
         if other and self._metrics.foreign_groups.get(key) != other:
             log.warning(
-                "left alone: the operator %s manages it; if that one is gone, remove the annotation"
-                " %s",
+                "left alone: operator %s manages it; if that is gone, remove annotation %s",
                 other,
                 OPERATOR_ANNOTATION,
                 extra=_fields(key),

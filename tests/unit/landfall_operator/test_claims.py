@@ -63,8 +63,8 @@ async def test_the_first_operator_manages_a_group_and_the_second_writes_nothing(
     assert holder(one) == "a/landfall-operator"
     said = [r.getMessage() for r in caplog.records if "left alone" in r.getMessage()]
     assert len(said) == 1
-    assert "the operator a/landfall-operator manages it" in said[0]
-    assert said[0].endswith("remove the annotation landfall.dev/operator")
+    assert said[0].startswith("left alone: operator a/landfall-operator manages it")
+    assert said[0].endswith("remove annotation landfall.dev/operator")
     assert foreign(one.metrics) == {("logs", "clicks", "a/landfall-operator"): 1.0}
 
 
