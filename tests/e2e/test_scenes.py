@@ -1,4 +1,6 @@
-"""Scenes on a real node, as ``kubectl`` shows them: two operators, two tenants, a missing Secret.
+"""Scenes on a real node, as ``kubectl`` shows them.
+
+Two operators, two tenants, a missing Secret, and sidecars that stay.
 
 ``make operator-evidence`` writes them into ``docs``. Those that need more pods or nodes are in
 ``tests/integration/test_operator_scenes.py``.
@@ -169,7 +171,11 @@ def test_a_missing_secret_and_a_missing_key(group: LiveGroup, topic: str) -> Non
             f"--from-literal=SECRET={env['AWS_SECRET_ACCESS_KEY']}",
         )
         group.kubectl("create", "secret", "generic", "s3", *literals)
-        group.wait(lambda: "AWS_SECRET_ACCESS_KEY" in said(group), "the key is named")
+        # Between the first restarts, which follow at once, the driver is starting again.
+        group.wait(
+            lambda: group.driver()[1] >= 2 and "AWS_SECRET_ACCESS_KEY" in said(group),
+            "the key is named",
+        )
         shown.get(group.kubectl, "-o", "wide")
         describe(group, shown)
         shown.say("With the right key, it lands. Nobody does anything else:")
@@ -185,3 +191,74 @@ def test_a_missing_secret_and_a_missing_key(group: LiveGroup, topic: str) -> Non
 def said(group: LiveGroup) -> str:
     """The messages of all conditions that somebody has to do something about."""
     return json.dumps(group.status().get("conditions", []))
+
+
+PODS = f"kubectl get pods -l landfall.dev/group={NAME} -o custom-columns=…"
+
+
+def sidecar(image: str) -> dict[str, object]:
+    """A container that ends only when it is told to, like the proxy of a mesh."""
+    stays = "trap 'exit 0' TERM; while :; do sleep 1; done"
+    restricted = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    command = ["sh", "-c", stays]
+    return {"name": "mesh-proxy", "image": image, "command": command, "securityContext": restricted}
+
+
+def containers(group: LiveGroup) -> str:
+    """The pods of the group with their containers, as ``kubectl get`` lists them."""
+    shown = (
+        "NAME:.metadata.name",
+        "PHASE:.status.phase",
+        "INIT:.spec.initContainers[*].name",
+        "CONTAINERS:.spec.containers[*].name",
+        "READY:.status.containerStatuses[*].ready",
+    )
+    chosen = ("-l", f"landfall.dev/group={NAME}", "-o", f"custom-columns={','.join(shown)}")
+    return group.kubectl("get", "pods", *chosen)
+
+
+@pytest.mark.parametrize("kind", ["native", "classic"])
+def test_sidecars_that_stay(group: LiveGroup, topic: str, kind: str) -> None:
+    container = sidecar(CURRENT.image("spark"))
+    spec: dict[str, object] = {"containers": [container]}
+    if kind == "native":
+        spec = {"initContainers": [{**container, "restartPolicy": "Always"}]}
+    sizes = {"cores": 1, "resources": {"requests": {"cpu": "100m"}}}
+
+    with scene(f"Sidecars that stay ({kind})") as shown:
+        shown.say(
+            "Driver and executors have a container that ends only when it is told to, like the "
+            "proxy of a mesh, "
+            + (
+                "as a native sidecar (`initContainers` with `restartPolicy: Always`)"
+                if kind == "native"
+                else "as a second container"
+            )
+            + ". The group lands:"
+        )
+        group.apply(driver=spec, executor={**sizes, **spec})
+        group.wait_for_commit()
+        group.wait_until_landed()
+        shown.show(PODS, containers(group))
+        ended = group.running("executor")
+        shown.say(
+            "The program of the executor ends; its pod is deleted, and another one lands the next "
+            "records:"
+        )
+        group.inside("executor", "sh", "-c", "kill -TERM 1")
+        group.wait(lambda: not ended & group.pods("executor").keys(), "the old executor is gone")
+        group.topic()
+        group.wait_until_landed()
+        group.wait(lambda: group.running("executor"), "an executor runs")
+        shown.show(PODS, containers(group))
+        shown.say("`state: Suspended`; no sidecar keeps a pod:")
+        assert group.final_audit() == SOUND
+        group.change(state="Suspended")
+        group.wait_for_phase("Suspended")
+        group.wait(lambda: not containers(group).splitlines()[1:], "no pod is left")
+        shown.get(group.kubectl)
+        shown.show(PODS, containers(group))
