@@ -111,6 +111,31 @@ its own. Modules are imported only when they run: help texts must wait neither f
 models of a spec.
 """
 
+_ALWAYS = frozenset({ExitCode.OK, ExitCode.ERROR, ExitCode.USAGE})
+_OF_SERVERS = _ALWAYS | {ExitCode.STALLED, ExitCode.UNAVAILABLE}
+_OF_READERS = _OF_SERVERS | {ExitCode.FAULT, ExitCode.NOTHING}
+_OF_WRITERS = _OF_SERVERS | {ExitCode.FENCED, ExitCode.REFUSED}
+_ENDS: Mapping[str, frozenset[ExitCode]] = {
+    "before landing": _OF_SERVERS,
+    "land": _OF_WRITERS,
+    "look": _OF_READERS,
+    "check what landed": _OF_READERS,
+    "decide what happens to records": _OF_WRITERS,
+    "this program": _ALWAYS,
+    "check": _ALWAYS | {ExitCode.UNAVAILABLE},
+    "explain": _ALWAYS,
+    "try": _OF_SERVERS | {ExitCode.NOTHING},
+    "migrate": _OF_READERS,
+    "import-offsets": _OF_WRITERS | {ExitCode.FAULT},
+    "run": _OF_SERVERS | {ExitCode.FENCED, ExitCode.UNFINISHED},
+    "backfill": _OF_READERS | _OF_WRITERS | {ExitCode.UNFINISHED},
+    "publish": _OF_SERVERS | {ExitCode.FENCED, ExitCode.NOTHING},
+    "files": _OF_WRITERS | {ExitCode.NOTHING},
+    "status": _OF_SERVERS,
+    "audit": _OF_READERS | {ExitCode.UNCHECKED},
+}
+"""How a command can end, by its first word, or else by its purpose."""
+
 RENAMED: Mapping[str, str] = {"promote": "promote-backfill"}
 """Former names of commands, which still work. `kubectl landfall promote` is about a rollout."""
 
@@ -154,10 +179,11 @@ def _command(commands: Any, name: str, summary: str, about: str) -> argparse.Arg
         name,
         help=summary,
         description=about,
-        epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.set_defaults(code=code_of(command.prog.partition(" ")[2]), parser=command)
+    words = command.prog.partition(" ")[2]
+    command.epilog = _exit_codes(words)
+    command.set_defaults(code=code_of(words), parser=command)
     return command
 
 
@@ -191,6 +217,20 @@ def code_of(words: str) -> str:
     """Module and function of a command that is named by these words, such as ``files ls``."""
     code = {name: place for names in COMMANDS.values() for name, place in names.items()}
     return f"landfall.cli.{code.get(words) or code[words.partition(' ')[0]]}"
+
+
+def ends(words: str) -> frozenset[ExitCode]:
+    """The exit codes of a command that is named by these words, such as ``files ls``."""
+    first = words.partition(" ")[0]
+    purpose = next(title for title, names in COMMANDS.items() if first in names)
+    return _ENDS.get(first, _ENDS[purpose])
+
+
+def _exit_codes(words: str) -> str:
+    """The lines of ``EXIT_CODES`` about a command."""
+    title, *lines = EXIT_CODES.splitlines()
+    codes = ends(words)
+    return "\n".join([title, *(line for line in lines if int(line.split()[0]) in codes)])
 
 
 def imported(code: str) -> Callable[[argparse.Namespace], ExitCode]:

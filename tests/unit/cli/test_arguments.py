@@ -1,11 +1,14 @@
 import re
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.api.verbs import VERBS
 from landfall.cli import main
-from landfall.cli.parser import EXIT_CODES, RENAMED, parser
+from landfall.cli.decide.verb import EXIT_CODES as EXIT_CODES_OF_VERBS
+from landfall.cli.parser import EXIT_CODES, RENAMED, code_of, ends, grouped, parser
 
 COMMANDS = (
     *("run", "status", "fsck", "locate", "cat", "verify", "audit"),
@@ -53,6 +56,28 @@ def test_the_help_explains_every_exit_code() -> None:
     explained = [int(line.split()[0]) for line in EXIT_CODES.splitlines()[1:]]
 
     assert explained == sorted(ExitCode)
+
+
+def test_help_of_a_command_explains_only_how_it_can_end(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    explain, undo = help_text(capsys, "explain"), help_text(capsys, "undo")
+
+    assert "\n  2  the command line or the group file is invalid" in explain
+    assert "fenced" not in explain
+    assert "\n 10  a request, such as undo or skip, was refused" in undo
+    assert "audit found no fault" not in undo
+
+
+@pytest.mark.parametrize("words", sorted(grouped()))
+def test_a_command_ends_as_its_help_says(words: str) -> None:
+    module, _, _ = code_of(words).partition(":")
+    source = Path(str(find_spec(module).origin)).read_text()  # type: ignore[union-attr]
+    codes = {ExitCode[name] for name in re.findall(r"ExitCode\.([A-Z]+)", source)}
+    codes |= {ExitCode.NOTHING} if "NothingToCheck(" in source or "no_ledger(" in source else set()
+    codes |= {*EXIT_CODES_OF_VERBS.values()} if "import EXIT_CODES" in source else set()
+
+    assert codes <= ends(words)
 
 
 @pytest.mark.parametrize(
