@@ -1,5 +1,6 @@
 """``landfall check`` on a real broker and a real S3 server; and on a broker with access lists."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import yaml
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
+from tests.support.independent_audit import events
 from tests.support.landing import Scene
 
 
@@ -64,6 +66,26 @@ def test_what_kafka_does_not_have_is_named(
     assert lines[0].endswith(line)
     assert code == (ExitCode.UNAVAILABLE if "Unavailable" in line else ExitCode.USAGE)
     assert len(lines) == (2 if "topics:" in line else 1)
+
+
+def test_a_record_of_each_kind_of_topic_is_tried(
+    s3_scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, empty, torn = s3_scene.topic("a"), s3_scene.topic("b"), s3_scene.topic("c")
+    s3_scene.kafka.produce(good, events(range(3)))
+    s3_scene.kafka.produce(torn, [b"{}", b"{torn"])
+    entries = [{"pattern": re.escape(topic)} for topic in (empty, torn)]
+    file = s3_scene.file(tmp_path, topics=entries)
+
+    capsys.readouterr()
+    code = main(["check", str(file)])
+
+    said = capsys.readouterr()
+    assert (code, said.out) == (ExitCode.OK, f"{file}: ok\n")
+    (line,) = said.err.splitlines()
+    assert line.startswith(f"warning: {file}: {torn}/")
+    assert "would become a dead letter: decode: " in line
+    assert s3_scene.bucket.keys("") == []
 
 
 def test_kafka_and_the_bucket_are_both_named(

@@ -86,7 +86,9 @@ def test_check_names_the_faults_of_the_file_that_has_them_as_json(
     sound = s3_scene.file(tmp_path)
     wrong = s3_scene.file(
         tmp_path / "wrong",
+        kafka={"topicPattern": "no such topic"},
         transforms=[{"use": "Select", "options": {"field": ["id"]}}],
+        uploadPolicy={"maxAge": "5min"},
     )
 
     said = landfall("check", sound, wrong, "-o", "json")
@@ -94,8 +96,11 @@ def test_check_names_the_faults_of_the_file_that_has_them_as_json(
     (found,) = said.documents
     assert (said.code, said.err) == (ExitCode.USAGE, "")
     assert {fault["file"] for fault in found["faults"]} == {str(wrong)}
-    messages = "\n".join(fault["message"] for fault in found["faults"])
-    assert "unknown option field" in messages
+    assert [fault["message"].partition(": ")[0] for fault in found["faults"]] == [
+        "spec.uploadPolicy.maxAge",
+        "spec.transforms[0].options",
+        "spec.source.kafka.topicPattern",
+    ]
 
 
 def test_a_command_that_is_misspelt_gets_a_suggestion() -> None:

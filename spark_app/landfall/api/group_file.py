@@ -20,6 +20,11 @@ from landfall.errors import Reason, Stalled
 _VARIABLE = re.compile(
     r"\$(?P<escape>\$)?\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-[^}]*)?\}"
 )
+_SECTION = re.compile(r"spec\.(?P<name>\w+)")
+_SERVERLESS = {
+    "source": {"files": [{"topic": "none", "url": "file:///nowhere"}]},
+    "output": {"url": "file:///nowhere"},
+}
 MAX_VALUES = 100_000
 """The most values of a group file: aliases of aliases would make billions of a kilobyte."""
 
@@ -44,6 +49,39 @@ def load(path: Path, environment: Mapping[str, str]) -> ConsumerGroup:
     if not lines:
         return group
     raise Stalled(Reason.SPEC_INVALID, "\n".join(f"{path}: {line}" for line in lines))
+
+
+def sound_sections(
+    path: Path, environment: Mapping[str, str]
+) -> tuple[ConsumerGroup, frozenset[str]] | None:
+    """The group of a file that ``load`` refuses, without the sections of its spec that are wrong.
+
+    It is for asking the servers that the other sections name. A section that no group can be
+    without is then one that names no server.
+
+    Returns:
+        The group and the names of the sections that are left out; None if the faults are not those
+        of sections.
+    """
+    try:
+        written, unset = read(path), list[str]()
+        document = expand(written, environment, on_unset=unset.append)
+    except Stalled:
+        return None
+    lines = unset
+    try:
+        parse_group(document)
+    except Stalled as fault:
+        lines = [*unset, *str(fault).splitlines()]
+    found = [_SECTION.match(line) for line in lines]
+    if not isinstance(document, dict) or not all(found):
+        return None
+    wrong = frozenset(match["name"] for match in found if match)
+    sound = {name: value for name, value in document["spec"].items() if name not in wrong}
+    try:
+        return parse_group({**document, "spec": {**_SERVERLESS, **sound}}), wrong
+    except Stalled:
+        return None
 
 
 def read(path: Path) -> object:

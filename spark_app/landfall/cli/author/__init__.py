@@ -80,7 +80,8 @@ Check group files before they are run or applied. All faults are printed, one li
 field, what is wrong. Options of decoders, transforms, formats and publishers are checked as a
 driver does at its start; then Kafka (login, topics, the right to read), the store (what a ledger
 needs of it, rights, whose output root it is), schema registries and the servers of publishers are
-asked. Nothing is landed; the store's test writes a few small objects and deletes them.
+asked, also if something else in the file is wrong. If nothing is, a record is tried. Nothing is
+landed; the store's test writes a few small objects and deletes them.
 
 Code that a file names is imported, as by run. With --offline no server is asked, as in a
 pre-commit hook or where a change is reviewed.

@@ -13,10 +13,17 @@ from rich.markup import escape
 from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.api.plain_http import plain_http
-from landfall.api.spec import TopicSpecs
+from landfall.api.spec import ConsumerGroup, TopicSpecs
 from landfall.cli.author.changed_values import changed_values
 from landfall.cli.text import console
 from landfall.errors import LandfallError, LettersDenied, Reason, Stalled, StoreDenied, cause
+
+_OF_STAGES = frozenset({"source", "decode", "transforms", "route", "output", "topics"})
+"""Sections of a spec that decoders, steps and publishers are built from together."""
+
+
+MAX_TOPICS_TRIED = 20
+"""Topics in which a record to try is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +96,7 @@ def _faults(path: Path, warnings: list[str], *, offline: bool) -> Iterator[Fault
         group = group_file.load(path, os.environ)
     except Stalled as error:
         yield from (_fault(path, error, line) for line in str(error).splitlines())
+        yield from (_fault(path, fault) for fault in _of_sound_sections(path, offline=offline))
         return
     warnings += [f"{path}: {field}: {warning}" for field, warning in plain_http(group.spec)]
     of_file = list(preflight.file_faults(group))
@@ -98,12 +106,63 @@ def _faults(path: Path, warnings: list[str], *, offline: bool) -> Iterator[Fault
             changed_values(spec, of) for of, spec in TopicSpecs.of(group.spec).used()
         )
         warnings += [f"{path}: {field}: {text}" for field, text in changed]
-    if offline or of_file:
-        # Servers would be asked with known faults.
+    if offline:
         return
-    yield from (_fault(path, error) for error in preflight.server_faults(group))
+    of_servers = list(preflight.server_faults(group))
+    yield from (_fault(path, error) for error in of_servers)
+    if not of_file and not of_servers:
+        yield from (_fault(path, error) for error in _record_faults(path, group, warnings))
     if advice := preflight.advice(group):
         warnings.append(f"{path}: spec.output: {advice}")
+
+
+def _record_faults(
+    path: Path, group: ConsumerGroup, warnings: list[str]
+) -> Iterator[LandfallError]:
+    """Try a record with the stages of the group, and one with those of each entry of ``topics``.
+
+    A record that becomes a dead letter is a warning, for the record may be what is wrong.
+    """
+    # Other commands need none of the stages.
+    from landfall.cli.author.try_out import last_record  # noqa: PLC0415
+    from landfall.landed.opening import open_log  # noqa: PLC0415
+    from landfall.task.trial import Fate  # noqa: PLC0415
+
+    specs, tried = TopicSpecs.of(group.spec), set[int | None]()
+    try:
+        topics = group.spec.source.topics or [of.name for of in open_log(group).topics().topics]
+    except LandfallError as error:
+        yield error
+        return
+    for topic in sorted(topics)[:MAX_TOPICS_TRIED]:
+        entry = specs.entry_of(topic)
+        if entry in tried:
+            continue
+        try:
+            found = last_record(group, topic)
+        except LandfallError as error:
+            yield error
+            continue
+        if found is not None:
+            tried.add(entry)
+            place, trial = found
+            if trial.fate is Fate.DEAD_LETTER:
+                warnings.append(
+                    f"{path}: {place} would become a dead letter: {trial.stage}: {trial.detail}; "
+                    "`landfall try` shows more records"
+                )
+
+
+def _of_sound_sections(path: Path, *, offline: bool) -> Iterator[LandfallError]:
+    """Yield the faults that the sound sections of a file have, where others are wrong."""
+    from landfall.driver.process import preflight  # noqa: PLC0415  # as in _faults
+
+    if found := group_file.sound_sections(path, os.environ):
+        group, wrong = found
+        if _OF_STAGES.isdisjoint(wrong):
+            yield from preflight.file_faults(group)
+        if not offline:
+            yield from preflight.server_faults(group, wrong)
 
 
 def _fault(path: Path, error: LandfallError, message: str = "") -> Fault:

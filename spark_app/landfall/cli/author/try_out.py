@@ -76,24 +76,34 @@ def try_out(arguments: argparse.Namespace) -> ExitCode:
     topic = _topic(group, arguments.topic)
     if note := not_landed(group, topic):
         console.err().print(f"landfall: {escape(note)}")
-    specs = TopicSpecs.of(group.spec)
-    entry, spec = specs.entry_of(topic), specs.for_topic(topic)
-    path = "spec" if entry is None else f"spec.topics[{entry}]"
-    partitioner = Partitioner.of(spec, path)
     fates = Counter[Fate]()
-    out = console.out()
     partitions = set[str]()
-    for records in _records(group, topic, arguments):
-        for shown in _tried(partitioner, spec, records):
-            fates[shown.trial.fate] += 1
-            partitions |= {shown.object} if shown.object else set()
-            if arguments.json:
-                out.print(json.dumps(_as_json(shown), ensure_ascii=False), markup=False)
-            else:
-                _show(out, shown)
+    out = console.out()
+    for shown in _tried(group, topic, _records(group, topic, arguments)):
+        fates[shown.trial.fate] += 1
+        partitions |= {shown.object} if shown.object else set()
+        if arguments.json:
+            out.print(json.dumps(_as_json(shown), ensure_ascii=False), markup=False)
+        else:
+            _show(out, shown)
     if not arguments.json:
         out.print(_summary(fates, len(partitions)))
     return ExitCode.OK if fates else ExitCode.NOTHING
+
+
+def last_record(group: ConsumerGroup, topic: str) -> tuple[str, Trial] | None:
+    """Return a record of a topic, by its coordinates, with its outcome; None if there is none.
+
+    It is the last one of the first Kafka partition that has any; of a feed, a row of a file.
+
+    Raises:
+        Stalled: the topic cannot be read, or is missing.
+        Retry: a server does not answer.
+    """
+    alone = argparse.Namespace(file=None, only=None, partition=None, offset=None, limit=1)
+    for shown in _tried(group, topic, _records(group, topic, alone, quiet=True)):
+        return f"{shown.records.topic_partition} offset {shown.offset}", shown.trial
+    return None
 
 
 def _topic(group: ConsumerGroup, wanted: str | None) -> str:
@@ -103,7 +113,9 @@ def _topic(group: ConsumerGroup, wanted: str | None) -> str:
     return wanted if wanted is not None else named[0]
 
 
-def _records(group: ConsumerGroup, topic: str, arguments: argparse.Namespace) -> Iterable[Records]:
+def _records(
+    group: ConsumerGroup, topic: str, arguments: argparse.Namespace, *, quiet: bool = False
+) -> Iterable[Records]:
     if arguments.file is not None:
         timestamp = arguments.timestamp or datetime.now(UTC)
         file = RecordFile(Path(arguments.file), arguments.input, int(timestamp.timestamp() * 1000))
@@ -111,7 +123,7 @@ def _records(group: ConsumerGroup, topic: str, arguments: argparse.Namespace) ->
         return [file.read(tp, arguments.limit)]
     feed = next((feed for feed in group.spec.source.files if feed.topic == topic), None)
     if feed is not None:
-        return _rows_of_files(feed, arguments)
+        return _rows_of_files(feed, arguments, quiet=quiet)
     if arguments.only is not None:
         raise Stalled(Reason.SPEC_INVALID, f"try: {topic} is no feed, so it has no file to read")
     # Only this command and those that ask for lag need the Kafka client.
@@ -127,14 +139,15 @@ def _records(group: ConsumerGroup, topic: str, arguments: argparse.Namespace) ->
     return from_log(open_log(group), reader, wish)
 
 
-def _rows_of_files(feed: Feed, arguments: argparse.Namespace) -> Iterator[Records]:
-    """Rows of a feed's files, with a line on standard error for each file."""
+def _rows_of_files(feed: Feed, arguments: argparse.Namespace, *, quiet: bool) -> Iterator[Records]:
+    """Rows of a feed's files, with a line on standard error for each file unless ``quiet``."""
     if arguments.partition is not None or arguments.offset is not None:
         message = f"try: {feed.topic} is a feed of files: name a file by --only, not an offset"
         raise Stalled(Reason.SPEC_INVALID, message)
     remaining = arguments.limit
     for name, rows in from_files(feed, open_files(feed), arguments.only):
-        console.err().print(f"landfall: rows of {escape(name)}")
+        if not quiet:
+            console.err().print(f"landfall: rows of {escape(name)}")
         try:
             for records in rows:
                 found = records.take(np.arange(min(remaining, len(records))))
@@ -146,7 +159,15 @@ def _rows_of_files(feed: Feed, arguments: argparse.Namespace) -> Iterator[Record
             console.err().print(f"landfall: {escape(str(error))}")
 
 
-def _tried(partitioner: Partitioner, spec: GroupSpec, records: Records) -> Iterator[_Shown]:
+def _tried(group: ConsumerGroup, topic: str, chunks: Iterable[Records]) -> Iterator[_Shown]:
+    specs = TopicSpecs.of(group.spec)
+    entry, spec = specs.entry_of(topic), specs.for_topic(topic)
+    partitioner = Partitioner.of(spec, "spec" if entry is None else f"spec.topics[{entry}]")
+    for records in chunks:
+        yield from _of_chunk(partitioner, spec, records)
+
+
+def _of_chunk(partitioner: Partitioner, spec: GroupSpec, records: Records) -> Iterator[_Shown]:
     tp, extension = records.topic_partition, partitioner.stages.format.extension
     for trial in trials(partitioner, spec, records):
         # The offset in the name is the start of the batch, which was not planned.

@@ -2,13 +2,15 @@
 
 ``file_faults`` asks no server. ``run`` and a driver pod raise what it finds before Spark starts,
 and ``landfall check`` prints it; so both refuse the same groups. ``server_faults`` asks everything
-that the group names, and writes nothing but the objects of the probe, which it deletes.
+that the group names, and writes nothing but the objects of the probe, which it deletes. A fault of
+the file hides no fault of a server that another part of the file describes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from itertools import chain
 from urllib.parse import urlsplit
 
 from confluent_kafka import Consumer
@@ -45,6 +47,9 @@ from landfall.store.probe import probe
 from landfall.store.urls import open_files, open_store
 
 Faults = Iterator[LandfallError]
+
+_OF_STORES = frozenset({"output", "ledger", "badRecords"})
+"""Sections of a spec that name stores of the group."""
 
 _ANSWER_TIMEOUT = timedelta(seconds=10)
 _SUBJECT = "landfall-check"
@@ -94,14 +99,21 @@ def _client_faults(group: ConsumerGroup) -> Faults:
         yield from publisher_faults(group, store)
 
 
-def server_faults(group: ConsumerGroup) -> Faults:
+def server_faults(group: ConsumerGroup, wrong: Collection[str] = ()) -> Faults:
     """Yield what is wrong with the servers that the group names, asking each once.
 
-    A ``Stalled``, or a refusal of the store, needs a user; any other error may pass by itself.
+    A server is asked only if what the file says of it is right: ``file_faults`` tells the rest. A
+    ``Stalled``, or a refusal of the store, needs a user; any other error may pass by itself.
+
+    Args:
+        group: the group, or its sound sections.
+        wrong: the sections of its spec that were left out.
     """
-    yield from _kafka_faults(group)
-    yield from _source_faults(group)
-    yield from _store_faults(group)
+    if "source" not in wrong:
+        yield from _kafka_faults(group)
+        yield from _source_faults(group)
+    if _OF_STORES.isdisjoint(wrong):
+        yield from _store_faults(group)
     yield from _registry_faults(group)
     yield from _publisher_faults(group)
 
@@ -157,7 +169,7 @@ def _list_one(feed: Feed) -> None:
 
 def _kafka_faults(group: ConsumerGroup) -> Faults:
     kafka = group.spec.source.kafka
-    if kafka is None:
+    if kafka is None or not _is_sound(partial(_check_properties, group)):
         return
     field = "spec.source.kafka"
     try:
@@ -191,13 +203,19 @@ def _kafka_faults(group: ConsumerGroup) -> Faults:
 def _source_faults(group: ConsumerGroup) -> Faults:
     source = group.spec.source
     for feed in source.files:
-        yield from _raised(partial(_list_one, feed), f"source.files: {feed.topic}: ")
+        if _is_sound(partial(check_secrets, (feed,), ""), partial(open_files, feed)):
+            yield from _raised(partial(_list_one, feed), f"source.files: {feed.topic}: ")
     for named in (source.landed, source.read_from):
-        if named is not None:
+        if named is not None and _is_sound(
+            partial(check_secrets, (named,), ""), partial(open_store, named.root)
+        ):
             yield from _raised(partial(open_landed, named), f"{named.field}: ")
 
 
 def _store_faults(group: ConsumerGroup) -> Faults:
+    of_file = partial(check_secrets, group.spec.roots, ""), partial(open_stores, group.spec)
+    if not _is_sound(*of_file):
+        return
     silent = False
     for root in group.spec.roots:
         servers = store_servers(root)
@@ -225,7 +243,10 @@ def _store_faults(group: ConsumerGroup) -> Faults:
 def _registry_faults(group: ConsumerGroup) -> Faults:
     asked = set[RegistryOptions]()
     for field, named in _registries(group):
-        secret = named.secret_ref.name if named.secret_ref else None
+        ref = named.secret_ref
+        if ref and not _is_sound(partial(check_secret, ref, "registry", "")):
+            continue
+        secret = ref.name if ref else None
         options = RegistryOptions(tuple(named.urls), secret, named.timeout.total_seconds())
         if options not in asked:
             asked.add(options)
@@ -266,6 +287,11 @@ def _raised(attempt: Callable[[], object], prefix: str = "") -> Faults:
         attempt()
     except LandfallError as error:
         yield _at(prefix, error)
+
+
+def _is_sound(*of_file: Callable[[], object]) -> bool:
+    """Return whether all of these checks of the file pass."""
+    return not any(chain.from_iterable(map(_raised, of_file)))
 
 
 def _at(prefix: str, error: LandfallError) -> LandfallError:

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from string import Template
 
@@ -31,6 +31,12 @@ WRONG = {
         {"name": "dag", "type": "Airflow", "options": {}},
     ],
 }
+
+
+KEYS = {"credentialsSecretRef": {"name": "keys"}}
+OF_REGISTRY = {"secretRef": {"name": "keys"}}
+SELECT = {"use": "Select", "options": {"field": ["a"]}}
+KAFKA_AND_STORE = ["spec.source.kafka.bootstrapServers", "spec.output.url"]
 
 
 def publisher(kind: str, **options: object) -> dict[str, object]:
@@ -142,6 +148,121 @@ def test_a_broker_and_a_registry_that_do_not_answer_may_come_back(
     assert all(fault["may_pass"] for fault in faults)
     assert f"{address}: connection refused" in faults[0]["message"]
     assert [path for path in (tmp_path / "landed").rglob("*") if path.is_file()] == []
+
+
+@pytest.fixture
+def refusing() -> Iterator[str]:
+    """An address where nothing listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def fields_of(capsys: pytest.CaptureFixture[str], file: Path, *options: str) -> list[str]:
+    """The fields that ``check`` names, one for each fault."""
+    capsys.readouterr()
+    main(["check", str(file), "-o", "json", *options])
+    faults = json.loads(capsys.readouterr().out)["faults"]
+    return [fault["message"].partition(": ")[0] for fault in faults]
+
+
+def test_wrong_options_hide_no_server(
+    written: Callable[..., Path], capsys: pytest.CaptureFixture[str], refusing: str, tmp_path: Path
+) -> None:
+    owner = tmp_path / "landed" / "_landfall" / "owner.json"
+    owner.parent.mkdir(parents=True)
+    owner.write_text('{"owner": "default/another"}')
+    file = written(
+        {
+            "spec.source.kafka.bootstrapServers": refusing,
+            "spec.decode": {"format": "Avro", "registry": {"urls": [f"http://{refusing}"]}},
+            "spec.transforms": [SELECT],
+            "spec.publish": [
+                {
+                    "name": "hook",
+                    "type": "Webhook",
+                    "options": {"url": f"http://{refusing}", "x": 1},
+                }
+            ],
+        }
+    )
+
+    assert fields_of(capsys, file) == [
+        "spec.transforms[0].options",
+        "spec.publish[0].options",
+        "spec.source.kafka.bootstrapServers",
+        "spec.output.url",
+        "spec.decode.registry",
+        "spec.publish[0].options.url",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "silent"),
+    [
+        ({"spec.source.kafka.properties": {"security.protcol": "SSL"}}, "spec.source"),
+        ({"spec.output.url": "s3://l/c", "spec.output.s3": KEYS}, "spec.output"),
+        (
+            {"spec.decode": {"format": "Avro", "registry": {"urls": ["http://r"], **OF_REGISTRY}}},
+            "spec.decode",
+        ),
+    ],
+    ids=["kafka", "store", "registry"],
+)
+def test_a_server_is_not_asked_with_what_is_known_to_be_wrong(
+    written: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    refusing: str,
+    wrong: dict[str, object],
+    silent: str,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path / "none"))
+    file = written({"spec.source.kafka.bootstrapServers": refusing, **wrong})
+
+    found = fields_of(capsys, file)
+
+    assert sum(field.startswith(silent) for field in found) == 1
+    assert ("spec.source.kafka.bootstrapServers" in found) == (silent != "spec.source")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        (
+            {"spec.uploadPolicy.maxage": "5m", "spec.transforms": [SELECT]},
+            ["spec.uploadPolicy.maxage", "spec.transforms[0].options", *KAFKA_AND_STORE],
+        ),
+        ({"spec.replicas": "${NOWHERE_REPLICAS}"}, ["spec.replicas", *KAFKA_AND_STORE]),
+        ({"spec.decode.format": 3}, ["spec.decode.format", *KAFKA_AND_STORE]),
+        ({"spec.output.formt": "Json"}, ["spec.output.formt", KAFKA_AND_STORE[0]]),
+        ({"spec.source.kafka.topic": "a"}, ["spec.source.kafka.topic", KAFKA_AND_STORE[1]]),
+        (
+            {"spec.ledger": {"ulr": "s3://l/l"}},
+            ["spec.ledger.url", "spec.ledger.ulr", KAFKA_AND_STORE[0]],
+        ),
+        ({"kind": "ConsumerGruop"}, ["kind"]),
+    ],
+    ids=["policy", "variable", "decode", "output", "source", "ledger", "kind"],
+)
+def test_a_wrong_section_hides_no_other_one(
+    written: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    refusing: str,
+    wrong: dict[str, object],
+    expected: list[str],
+    tmp_path: Path,
+) -> None:
+    owner = tmp_path / "landed" / "_landfall" / "owner.json"
+    owner.parent.mkdir(parents=True)
+    owner.write_text('{"owner": "default/another"}')
+    file = written({"spec.source.kafka.bootstrapServers": refusing, **wrong})
+
+    assert fields_of(capsys, file) == expected
+    assert fields_of(capsys, file, "--offline") == [
+        field for field in expected if field not in KAFKA_AND_STORE
+    ]
 
 
 def test_the_output_root_of_another_group_is_a_fault(
