@@ -22,9 +22,10 @@ _VARIABLE = re.compile(
 )
 _SECTION = re.compile(r"spec\.(?P<name>\w+)")
 _SERVERLESS = {
-    "source": {"files": [{"topic": "none", "url": "file:///nowhere"}]},
-    "output": {"url": "file:///nowhere"},
+    "source": {"files": [{"topic": "none", "url": "file:///dev/null/none"}]},
+    "output": {"url": "file:///dev/null/none"},
 }
+"""Sections that no group can be without; nothing is read there, or written."""
 MAX_VALUES = 100_000
 """The most values of a group file: aliases of aliases would make billions of a kilobyte."""
 
