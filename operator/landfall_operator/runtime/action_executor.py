@@ -441,13 +441,13 @@ class ActionExecutor:
     async def _announce_drift(self, target: Target, name: str, repairs: int) -> None:
         """Post that an object is restored; after repeated repairs, that another client insists."""
         reason = "PutBack"
-        message = f"{name} was changed by somebody else, and is put back"
+        message = f"{name} was changed by another client, and is restored"
         if repairs >= REPAIRS_AT_ONCE:
             reason = "Contested"
             message = (
-                f"{name} is changed again and again by somebody else, and is put back every"
-                f" {REPAIR_INTERVAL / 60:.0f} minutes from now on;"
-                " its metadata.managedFields say by whom"
+                f"{name} is changed again and again by another client, which its"
+                " metadata.managedFields name; from now on it is restored every"
+                f" {REPAIR_INTERVAL / 60:.0f} minutes"
             )
         await self.emit_event(target, actions.EmitEvent("Warning", reason, message))
 

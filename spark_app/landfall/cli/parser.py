@@ -37,9 +37,9 @@ records, and where to write them. It is the document that `kubectl apply` takes.
 ${NAME:-default} in it are replaced with environment variables; $${ is a literal ${.
 
 A group file is a program: it names Python modules, and functions that are called with options of
-its choice, and may send environment variables to a server that it names. Read a file of somebody
-else before you give it to run, check, try, verify, scan or a backfill. explain only shows what it
-says: it imports nothing and connects to nothing.
+its choice, and may send environment variables to a server that it names. Read a file that you did
+not write before you give it to run, check, try, verify, scan or a backfill. explain only shows its
+content: it imports nothing and connects to nothing.
 """
 
 EXIT_CODES = """\

@@ -219,7 +219,7 @@ def test_what_somebody_keeps_changing_is_put_back_only_so_often() -> None:
         *["PutBack"] * (REPAIRS_AT_ONCE - 1),
         "Contested",
     ]
-    assert events.posted[0].message.startswith("Role/clicks-driver was changed by somebody else")
+    assert events.posted[0].message.startswith("Role/clicks-driver was changed by another client")
 
 
 def test_what_the_operator_itself_changes_is_no_repair() -> None:

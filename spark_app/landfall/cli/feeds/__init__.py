@@ -61,15 +61,15 @@ def _add_feed(command: argparse.ArgumentParser, words: str) -> None:
 def _ls(new: NewCommand) -> None:
     command = new(
         "ls",
-        "list files and what has become of them",
+        "list files, and which of them are landed",
         """\
-List the files that have numbers, with what has become of them:
+List the files that have numbers, with the status of each:
 
   Pending      no row is landed yet
   InProgress   some rows are landed, and the rest is still to come
   Success      all rows are landed, or dead letters
-  Error        it could not be read, and is parked; the others go on
-  Ignored      somebody has given it up, or has left out what was written anew
+  Error        it could not be read, and is parked; the other files are landed
+  Ignored      it was given up, or what was written to it later was left out
 
 Rows are those that landed, dead letters those that are left after replays. Both are counted when
 they land, for the version of the file that has numbers: merging objects changes neither. They are
@@ -178,7 +178,7 @@ def _done(new: NewCommand) -> None:
         f"""\
 Say that files of a lease are processed, all that are left of it unless some are named. What you
 made of them counts once this succeeds. If the lease is over, it is refused with exit code 10: then
-the files may be somebody else's, and what you made of them must not count.
+another worker may have the files, and what you made of them must not count.
 {WAYS}
 examples:
   landfall files done group.yaml 41

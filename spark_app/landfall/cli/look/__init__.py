@@ -38,7 +38,7 @@ KINDS = (
 
 _ABOUT_LOG = """\
 List the records of the group's ledger, the last one first: slot, time (UTC), kind, what it says,
-its numbers, and who asked for it and why if somebody did. Of a REPLACE, which puts merged,
+its numbers, and of a request, who made it and why. Of a REPLACE, which puts merged,
 backfilled or restored objects into use, also whether it is applied and whether it was undone; its
 slot is what `landfall undo` takes. Nothing is changed, and a driver may be running.
 
@@ -50,7 +50,7 @@ LEASE, EXTEND and OUTCOME (of files that others process), APPLIED, SNAPSHOT and 
 
 examples:
   landfall log group.yaml -n 20
-  landfall log group.yaml --decisions                # what somebody asked for, and why
+  landfall log group.yaml --decisions                # what was asked for, by whom and why
   landfall log group.yaml --kind replace --topic clicks
   landfall log group.yaml --since 2026-11-21 --until 2026-11-22 --reverse
   landfall log group.yaml --kind commit --json | jq .counts.records
@@ -86,7 +86,7 @@ def add_log(new: NewCommand) -> None:
         "--until", type=time, metavar="TIME", help="only records that were written before"
     )
     command.add_argument(
-        "--decisions", action="store_true", help="only what somebody asked for, by a command"
+        "--decisions", action="store_true", help="only what was asked for by a command"
     )
     command.add_argument(
         "-n", "--limit", type=natural, metavar="N", help="only the last N of these records"

@@ -61,7 +61,7 @@ from landfall.untrusted_json import parse_document
 
 READ_BYTES = 2**20
 WITHOUT_ANCHOR = (
-    "without --anchor, a ledger that somebody rewrote as a whole, together with its objects, "
+    "without --anchor, a ledger that was rewritten as a whole, together with its objects, "
     "passes this check"
 )
 """The chain of hashes has no key: a writer of the whole ledger can replace it."""

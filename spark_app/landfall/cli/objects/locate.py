@@ -377,8 +377,8 @@ class Lookup:
             how = f"by the {by[slot]} in slot {slot}"
         else:
             how = (
-                f"by the COMMIT in slot {self.committed.slot}, and is in an object that took the "
-                f"place of others by the REPLACE in slot {slot}"
+                f"by the COMMIT in slot {self.committed.slot}, and is now in an object of the "
+                f"REPLACE in slot {slot}, which replaced the first one"
             )
         return Answer(fate, f"{self._subject} {verb} {how}", slot, (found,))
 
@@ -402,7 +402,7 @@ class Lookup:
         own = {self.committed.slot, *(slot for slot, _ in self.committed.replays)}
         slot = max({place.slot for place in possible} - own, default=None)
         if slot is not None:
-            message += f"; it took the place of others by the REPLACE in slot {slot}"
+            message += f"; the REPLACE in slot {slot} replaced what the COMMIT landed"
         for key in (each.key for each in given_up):
             message += (
                 f"; or it was in {key}, which the LOST in slot {self.committed.lost[key]} gave up"
@@ -430,8 +430,9 @@ class Lookup:
             return Answer("no-record", message, slot)
         if replaced := leaving_out(self.committed.replacements):
             message = (
-                f"{self._subject} is in no object: the REPLACE in slot {replaced.header.seq} put "
-                "others in the place of the one that had it, without duplicates or by other code"
+                f"{self._subject} is in no object: the REPLACE in slot {replaced.header.seq} "
+                "replaced the object that had it, and the new ones leave out duplicates, or are "
+                "made by other code"
             )
             return Answer("no-record", message, replaced.header.seq)
         message = f"{self._subject} was committed in slot {slot}, but no object holds it: run fsck"

@@ -242,9 +242,13 @@ def test_a_server_is_not_asked_with_what_is_known_to_be_wrong(
             {"spec.ledger": {"ulr": "s3://l/l"}},
             ["spec.ledger.url", "spec.ledger.ulr", KAFKA_AND_STORE[0]],
         ),
+        (  # whether the step fits records is not known without the decoder's columns
+            {"spec.decode": {"format": "Json", "timestmap": 1}, "spec.transforms": [SELECT]},
+            ["spec.decode.timestmap", *KAFKA_AND_STORE],
+        ),
         ({"kind": "ConsumerGruop"}, ["kind"]),
     ],
-    ids=["policy", "variable", "decode", "output", "source", "ledger", "kind"],
+    ids=["policy", "variable", "decode", "output", "source", "ledger", "stages", "kind"],
 )
 def test_a_wrong_section_hides_no_other_one(
     written: Callable[..., Path],

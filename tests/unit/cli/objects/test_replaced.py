@@ -115,7 +115,7 @@ def test_an_offset_is_found_in_the_section_of_a_merged_object(
     assert found["objects"] == [{**expected, "row": 13}]
     assert other["objects"] == [{**expected, "row": 24}]
     assert found["slot"] == merge.slot
-    assert "took the place of others by the REPLACE in slot 7" in str(found["message"])
+    assert "the REPLACE in slot 7" in str(found["message"])
 
 
 def test_an_offset_among_mixed_rows_is_read(scene: Scene, capsys: Captured) -> None:
@@ -141,7 +141,9 @@ def test_an_offset_among_mixed_rows_of_several_partitions_has_no_row(
     unknown = scene.landed.format.extension == ".seq"
     why = "several Kafka partitions are mixed" if unknown else "so the row is unknown"
     assert why in str(found["message"])
-    assert f"took the place of others by the REPLACE in slot {merge.slot}" in str(found["message"])
+    assert f"the REPLACE in slot {merge.slot} replaced what the COMMIT landed" in str(
+        found["message"]
+    )
     assert found["slot"] == merge.slot
 
 
@@ -160,7 +162,7 @@ def test_a_duplicate_that_was_left_out_is_not_lost(scene: Scene, capsys: Capture
     found = scene.located(capsys, 19)
 
     assert found["fate"] == "no-record"
-    assert "without duplicates or by other code" in str(found["message"])
+    assert "the new ones leave out duplicates" in str(found["message"])
 
 
 def test_verify_reads_what_is_there_now(scene: Scene, capsys: Captured) -> None:
