@@ -1,5 +1,5 @@
 //! Landfall's hot path: reads Kafka messages by librdkafka's batches straight into Arrow's buffers,
-//! takes the wanted values of JSON out of them, and writes their rows as the contents of files.
+//! takes the wanted values of JSON and Thrift out of them, and writes their rows as the contents of files.
 //!
 //! Pure Python does the same (`landfall.source.clients`, `landfall.formats`); this crate
 //! holds no decision of its own, so both give the same records, errors and bytes. librdkafka is not
@@ -22,6 +22,7 @@ mod number;
 mod positions;
 mod rows;
 mod scan;
+mod thrift;
 mod wanted;
 mod writables;
 
@@ -40,6 +41,8 @@ mod landfall_native {
     use crate::lines::lines;
     #[pymodule_export]
     use crate::messages::Messages;
+    #[pymodule_export]
+    use crate::thrift::thrift_binary;
     #[pymodule_export]
     use crate::writables::{bytes_writables, messagepack_keys};
     use pyo3::prelude::*;

@@ -1,14 +1,17 @@
 """Thrift reads what thriftpy2 writes and what Apache Thrift reads, and no other payload."""
 
 import re
+from unittest.mock import patch
 
 import orjson
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
-from landfall.pipeline.decoders import Decoded, Decoder, Wanted
+from landfall.native import HotPath, hot_path
+from landfall.pipeline.decoders import Decoded, Decoder, Wanted, thrift
 from landfall.pipeline.decoders.thrift import Thrift
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
@@ -95,6 +98,30 @@ def test_a_row_is_returned_once_and_independently_of_the_others(
         row: results(decode(DECODERS[protocol, kind], [value]))[0]
         for row, value in enumerate(values)
     }
+
+
+@pytest.mark.skipif(hot_path().module is None, reason="the extension is not installed")
+@given(st.data())
+def test_compact_payloads_are_the_same_without_the_extension(data: st.DataObject) -> None:
+    payloads = damaged(ROWS.map(lambda row: packed(row, protocol="Compact")))
+    values = data.draw(st.lists(payloads, min_size=1, max_size=8))
+    native = results(decode(DECODERS["Compact", "columns"], values))
+
+    with patch.object(thrift, "hot_path", lambda: HotPath(None, None, "of the test")):
+        assert results(decode(DECODERS["Compact", "columns"], values)) == native
+
+
+@pytest.mark.skipif(hot_path().module is None, reason="the extension is not installed")
+def test_plain_compact_payloads_are_read_together() -> None:
+    row = {"id": -(2**63), "user": "é", "amount": 0.1, "ok": False, "tiny": -128, "small": -1}
+    row |= {"medium": 2**31 - 1, "color": 5, "meta": {"ts": 9}, "numbers": [-1, 300], "far": "x"}
+    values = [packed(row, protocol="Compact"), None, packed({}, protocol="Compact")]
+
+    with patch.object(thrift, "read", side_effect=AssertionError("read one by one")):
+        got = decode(DECODERS["Compact", "columns"], values)
+
+    assert not got.bad
+    assert [as_list(got.fields[path])[0] for path in PATHS] == [*list(row.values())[:6], 9]
 
 
 STRICTER = re.compile(r"in place of|do not fit|more than \d+ (bits|levels)|unknown type")

@@ -21,8 +21,8 @@ text, as in the JSON mapping of Protobuf. As a field or a String column an enum 
 integer column its number. With ``decode.values: Common`` JSON has the name or the digits, too.
 
 ``cursors`` reads plain payloads of the binary protocol, whole columns at a time; ``protocols`` all
-other payloads, one by one, which is also what JSON, columns of type Json and the compact protocol
-cost.
+other payloads, one by one, which is also what JSON and columns of type Json cost. The extension
+writes plain payloads of the compact protocol in the binary one; pure Python reads them one by one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,6 +34,7 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.api.spec import ColumnType
+from landfall.native import hot_path
 from landfall.pipeline.decoders import Decoded, Path, Wanted, arrow_values
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.row_schemas import (
@@ -114,20 +115,16 @@ class Thrift:
     def decode(self, records: Records) -> Decoded:
         """Return every row that is one struct, with its fields and columns."""
         leaves = tuple(dict.fromkeys((*self.fields.values(), *self.columns)))
-        whole = (
-            self.wanted.json
-            or self.protocol != "Binary"
-            or not all(leaf.is_plain for leaf in leaves)
-            or (self.own is not None and not self.own.is_plain)
-        )
         payloads = records.values
+        in_binary = self._in_binary(payloads) if self._is_plain(leaves) else None
         present = np.asarray(payloads.is_valid())
-        own: Sequence[pa.Array] = self.own.nulls(len(payloads)) if self.own and whole else ()
-        if whole:
+        own: Sequence[pa.Array] = ()
+        if in_binary is None:
             arrays: Sequence[pa.Array] = [pa.nulls(len(payloads), leaf.arrow) for leaf in leaves]
+            own = self.own.nulls(len(payloads)) if self.own else ()
             alone = present
         else:
-            scan = Scan(payloads, self.schema, self._scanned_ids(leaves))
+            scan = Scan(in_binary, self.schema, self._scanned_ids(leaves))
             arrays = _scanned(scan, leaves)
             own = self.own.scanned(scan) if self.own else ()
             alone = scan.odd & present
@@ -149,6 +146,27 @@ class Thrift:
             return Decoded(records, fields, by_schema=by_schema).reject(errors)
         typed = [columns[leaf] for leaf in self.columns]
         return arrow_values.decoded(records, self.wanted, fields, typed, errors)
+
+    def _is_plain(self, leaves: Sequence[Leaf]) -> bool:
+        """Return whether ``cursors`` can read all that is wanted."""
+        return (
+            not self.wanted.json
+            and all(leaf.is_plain for leaf in leaves)
+            and (self.own is None or self.own.is_plain)
+        )
+
+    def _in_binary(self, payloads: pa.BinaryArray) -> pa.BinaryArray | None:
+        """Return the payloads in the binary protocol, those that are not plain empty.
+
+        None if they are in the compact protocol, and pure Python runs.
+        """
+        if self.protocol == "Binary":
+            return payloads
+        if (module := hot_path().module) is None:
+            return None
+        selected = (*payloads.buffers(), payloads.offset, len(payloads), None)
+        bounds, content = (pa.py_buffer(each) for each in module.thrift_binary(selected))
+        return pa.Array.from_buffers(pa.binary(), len(payloads), [None, bounds, content])
 
     def _scanned_ids(self, leaves: Sequence[Leaf]) -> Sequence[Ids]:
         own = self.own.leaves() if self.own else ()
