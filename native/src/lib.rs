@@ -1,5 +1,5 @@
 //! Landfall's hot path: reads Kafka messages by librdkafka's batches straight into Arrow's buffers,
-//! takes the wanted values of JSON and Thrift out of them, and writes their rows as the contents of files.
+//! takes the wanted values of JSON, Avro and Thrift out of them, and writes their rows as the contents of files.
 //!
 //! Pure Python does the same (`landfall.source.clients`, `landfall.formats`); this crate
 //! holds no decision of its own, so both give the same records, errors and bytes. librdkafka is not
@@ -23,6 +23,7 @@ mod positions;
 mod rows;
 mod scan;
 mod thrift;
+mod varints;
 mod wanted;
 mod writables;
 
@@ -43,6 +44,8 @@ mod landfall_native {
     use crate::messages::Messages;
     #[pymodule_export]
     use crate::thrift::thrift_binary;
+    #[pymodule_export]
+    use crate::varints::varint_blocks;
     #[pymodule_export]
     use crate::writables::{bytes_writables, messagepack_keys};
     use pyo3::prelude::*;

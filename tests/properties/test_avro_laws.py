@@ -1,11 +1,17 @@
 """Cursors read what fastavro reads, or reject the row: random schemas, values and damage."""
 
 from typing import Any
+from unittest.mock import patch
 
 import orjson
+import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from landfall.native import HotPath, hot_path
+from landfall.pipeline.decoders.avro import blocks
+from landfall.pipeline.decoders.avro.plan import ALL, Tree
 from tests.support.avro import (
     Declared,
     as_json,
@@ -69,6 +75,39 @@ def damaged(draw: st.DrawFn, of: st.SearchStrategy[Declared] = ANY) -> tuple[Dec
             case _:
                 made.append(payload)
     return schema, made * draw(st.sampled_from([1, 30]))
+
+
+NUMBERS: Declared = {
+    "type": "record",
+    "name": "Numbers",
+    "fields": [
+        {"name": "longs", "type": {"type": "array", "items": "long"}},
+        {"name": "ints", "type": {"type": "array", "items": "int"}},
+        {"name": "last", "type": "long"},
+    ],
+}
+SIZED = b"\x03\x04\x02\x01\x02\x05\x00\x00\x0e"
+"""Longs 1, -1 in a block with its size, -3 in another; no ints; 7."""
+
+
+@pytest.mark.skipif(hot_path().module is None, reason="the extension is not installed")
+@SLOW
+@given(damaged(st.just(NUMBERS)), st.binary(max_size=24), st.sampled_from([ALL, {"last": ALL}]))
+def test_arrays_of_numbers_are_the_same_without_the_extension(
+    case: tuple[Declared, list[bytes]], noise: bytes, wanted: Tree
+) -> None:
+    payloads = [*case[1], SIZED, SIZED[:3] + noise, b"\x02" + b"\xff" * 9 + noise]
+    native = columns(NUMBERS, payloads, wanted=wanted)
+
+    with patch.object(blocks, "hot_path", lambda: HotPath(None, None, "of the test")):
+        column, _, errors = columns(NUMBERS, payloads, wanted=wanted)
+
+    good = pa.array([row not in errors for row in range(len(payloads))])
+    assert errors == native[2]
+    assert column.filter(good).to_pylist() == native[0].filter(good).to_pylist()
+    values = {"longs": [1, -1, -3], "ints": [], "last": 7}
+    read = column[len(case[1])].as_py()
+    assert read == {name: values[name] for name in read}
 
 
 def fastavro_reads(schema: Declared, payload: bytes) -> tuple[bool, Any]:

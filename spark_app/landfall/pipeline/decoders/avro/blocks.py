@@ -7,15 +7,20 @@ whose high bit is clear. Other items are found one after the other, for all rows
 at once, until so few rows are left that it is cheaper to walk over them one by one. Every way gives
 the same positions.
 
+The extension reads arrays of whole numbers in one call, all blocks of all rows; arrays that are not
+right are left to the code here, whose words count.
+
 A block that is not as long as it declares makes its row bad. Sizes are never used to jump: a wrong
 one would lead into the middle of a value.
 """
 
 from array import array
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from landfall.native import hot_path
 from landfall.pipeline.decoders.avro.cursor import ENDS, Bools, Cursor
 from landfall.pipeline.decoders.avro.decimals import Decimal
 from landfall.pipeline.decoders.avro.node import MAX_EMPTY_ITEMS, Malformed, Node, OneRecord
@@ -30,6 +35,75 @@ _SPARSE_BYTES = 1024
 """Bytes for each varint above which looking for the ends of all varints costs more than walking."""
 _NO_SIZE = -1
 _LEAST = -(2**63)
+
+
+class Numbers(NamedTuple):
+    """The numbers of arrays: the row of each, increasing, and the numbers, shape (items,)."""
+
+    owners: Int64s
+    numbers: Int64s
+
+
+def read_numbers(node: Number, path: str, cursor: Cursor) -> Numbers:
+    """Move past the array in each row, and return its numbers; each must be a value."""
+    left, (owners, numbers) = _by_extension(node, cursor, is_skipped=False)
+    if not len(left):
+        return Numbers(owners, numbers)
+    part = cursor.select(left)
+    begun = part.at
+    of_left, starts = item_starts(node, path, part)
+    items = part.items(of_left, starts)
+    more = node.numbers(items)
+    part.absorb(items, of_left)
+    _name_first_errors(node, path, part, begun)
+    cursor.join(part, left)
+    owners, numbers = np.concatenate([owners, left[of_left]]), np.concatenate([numbers, more])
+    order = np.argsort(owners, kind="stable")
+    return Numbers(owners[order], numbers[order])
+
+
+def _skip_numbers(node: Number, path: str, cursor: Cursor) -> None:
+    left, _ = _by_extension(node, cursor, is_skipped=True)
+    if not len(left):
+        return
+    part = cursor.select(left)
+    begun = part.at
+    _skip_by_python(node, path, part)
+    _name_first_errors(node, path, part, begun)
+    cursor.join(part, left)
+
+
+def _by_extension(node: Number, cursor: Cursor, *, is_skipped: bool) -> tuple[Int64s, Numbers]:
+    """Move past the arrays that the extension reads.
+
+    Returns:
+        The good rows that are left, and the numbers that were read.
+    """
+    rows = np.flatnonzero(cursor.good)
+    none = np.empty(0, np.int64)
+    module = hot_path().module
+    if module is None:
+        return rows, Numbers(none, none)
+    part = cursor.select(rows)
+    found = module.varint_blocks(cursor.data.bytes, part.at, part.end, node.is_int, is_skipped)
+    part.at, counts, numbers = (np.frombuffer(each, np.int64) for each in found)
+    cursor.join(part, rows)
+    is_left = counts < 0
+    owners = none if is_skipped else np.repeat(rows, np.where(is_left, 0, counts))
+    return rows[is_left], Numbers(owners, numbers)
+
+
+def _name_first_errors(node: Number, path: str, part: Cursor, begun: Int64s) -> None:
+    """Give rows that have become bad the first error in their array.
+
+    Which one is met first by all rows at once depends on how many they are.
+    """
+    for row in np.flatnonzero(~part.good).tolist():
+        record = OneRecord(part.data.bytes.data, int(part.end[row]), part.depth)
+        try:
+            walk_blocks(node, path, record, int(begun[row]))
+        except Malformed as error:
+            part.errors[row] = part.texts.code(str(error))
 
 
 def item_starts(node: Node, path: str, cursor: Cursor) -> tuple[Int64s, Int64s]:
@@ -54,6 +128,13 @@ def item_starts(node: Node, path: str, cursor: Cursor) -> tuple[Int64s, Int64s]:
 
 def skip_items(node: Node, path: str, cursor: Cursor) -> None:
     """Move past the array in each row; rows with an item that is no value become bad."""
+    if isinstance(node, Number) and node.takes_any:
+        _skip_numbers(node, path, cursor)
+    else:
+        _skip_by_python(node, path, cursor)
+
+
+def _skip_by_python(node: Node, path: str, cursor: Cursor) -> None:
     if not cursor.data.is_strict:
         _Blocks.of(node, path, cursor, is_skipped=True).pass_over_all()
         return
@@ -95,12 +176,12 @@ def _walk(  # noqa: C901  # a function less is a level of types less, see MAX_LE
         if place.block_end not in {_NO_SIZE, place.at}:
             raise Malformed(f"{path}: a block that is not as long as it says")
         place.block_end = _NO_SIZE
-        count, place.at = record.number(place.at)
+        count, place.at = record.number(place.at, path)
         if count == 0:
             return place
         if count < 0:
-            size, place.at = record.number(place.at)
-            place.block_end, count = record.jump(place.at, size), -count
+            size, place.at = record.number(place.at, path)
+            place.block_end, count = record.jump(place.at, size, path), -count
         place.left = count
         place.count += count
         room = record.end - place.at

@@ -60,9 +60,9 @@ class Decimal:
 
     def walk(self, record: OneRecord, at: int) -> int:
         if self.size is not None:
-            return record.jump(at, self.size)
-        length, after = record.number(at)
-        return record.jump(after, length)
+            return record.jump(at, self.size, self.path)
+        length, after = record.number(at, self.path)
+        return record.jump(after, length, self.path)
 
     def text(self, column: pa.Array) -> pa.StringArray:
         return quoted(decimal_texts(column))

@@ -12,7 +12,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.pipeline.decoders.avro.blocks import item_starts, skip_items, walk_blocks
+from landfall.pipeline.decoders.avro.blocks import (
+    item_starts,
+    read_numbers,
+    skip_items,
+    walk_blocks,
+)
 from landfall.pipeline.decoders.avro.cursor import Cursor
 from landfall.pipeline.decoders.avro.node import (
     MAX_LEVELS,
@@ -22,6 +27,7 @@ from landfall.pipeline.decoders.avro.node import (
     quoted,
     spread,
 )
+from landfall.pipeline.decoders.avro.scalars import Number
 from landfall.pipeline.records import Int64s
 
 _STRING = pa.string()
@@ -151,7 +157,7 @@ class Union:
     def walk(self, record: OneRecord, at: int) -> int:
         number = 0
         if self.is_tagged:
-            number, at = record.number(at)
+            number, at = record.number(at, self.path)
             if not 0 <= number < len(self.branches):
                 raise Malformed(f"{self.path}: unknown branch of a union")
         return self.branches[number].node.walk(record, at)
@@ -296,10 +302,14 @@ class Recursive:
 
 def read_items(node: Node, path: str, cursor: Cursor) -> tuple[pa.Array, pa.Array]:
     """Return the offsets of each row's items, and the items of all rows."""
-    owners, starts = item_starts(node, path, cursor)
-    items = cursor.items(owners, starts)
-    values = node.read(items)
-    cursor.absorb(items, owners)
+    if isinstance(node, Number) and node.takes_any:
+        owners, numbers = read_numbers(node, path, cursor)
+        values = node.column(numbers)
+    else:
+        owners, starts = item_starts(node, path, cursor)
+        items = cursor.items(owners, starts)
+        values = node.read(items)
+        cursor.absorb(items, owners)
     offsets = np.zeros(len(cursor) + 1, np.int32)
     np.cumsum(np.bincount(owners, minlength=len(cursor)), out=offsets[1:])
     return pa.array(offsets), values

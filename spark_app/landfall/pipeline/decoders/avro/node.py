@@ -75,14 +75,14 @@ class OneRecord:
     end: int
     depth: int = 0
 
-    def number(self, at: int) -> tuple[int, int]:
+    def number(self, at: int, where: str) -> tuple[int, int]:
         """Return the zigzag varint at ``at``, and the position after it."""
         data = self.data
         value = 0
         shift = 0
         while True:
             if at >= self.end:
-                raise Malformed(ENDS)
+                raise Malformed(f"{where}: {ENDS}")
             byte = data[at]
             at += 1
             value |= (byte & 0x7F) << shift
@@ -90,17 +90,17 @@ class OneRecord:
                 break
             shift += 7
             if shift > 63:
-                raise Malformed("a number of more than 64 bits")
+                raise Malformed(f"{where}: a number of more than 64 bits")
         if value >= 1 << 64:
-            raise Malformed("a number of more than 64 bits")
+            raise Malformed(f"{where}: a number of more than 64 bits")
         return (value >> 1) ^ -(value & 1), at
 
-    def jump(self, at: int, size: int) -> int:
+    def jump(self, at: int, size: int, where: str) -> int:
         """Return the position ``size`` bytes on."""
         if size < 0:
-            raise Malformed("negative length")
+            raise Malformed(f"{where}: negative length")
         if size > self.end - at:
-            raise Malformed(ENDS)
+            raise Malformed(f"{where}: {ENDS}")
         return at + size
 
 

@@ -63,7 +63,7 @@ class Boolean:
         cursor.fail(bytes_ > 1, f"{self.path}: a boolean that is neither 0 nor 1")
 
     def walk(self, record: OneRecord, at: int) -> int:
-        after = record.jump(at, 1)
+        after = record.jump(at, 1, self.path)
         if record.data[at] > 1:
             raise Malformed(f"{self.path}: a boolean that is neither 0 nor 1")
         return after
@@ -83,15 +83,20 @@ class Number:
     common: bool = False
 
     def read(self, cursor: Cursor) -> pa.Array:
-        return self._column(self._numbers(cursor), cursor)
+        return self._checked(self.numbers(cursor), cursor)
 
     def skip(self, cursor: Cursor) -> None:
-        numbers = self._numbers(cursor)
+        numbers = self.numbers(cursor)
         if cursor.data.is_strict and self.arrow in _DAY:
-            self._column(numbers, cursor)
+            self._checked(numbers, cursor)
+
+    @property
+    def takes_any(self) -> bool:
+        """Return whether every number of its size is a value."""
+        return self.arrow not in _DAY and not self._has_calendar
 
     def walk(self, record: OneRecord, at: int) -> int:
-        number, after = record.number(at)
+        number, after = record.number(at, self.path)
         if self.is_int and not _INT32[0] <= number <= _INT32[1]:
             raise Malformed(f"{self.path}: an int of more than 32 bits")
         return after
@@ -104,26 +109,34 @@ class Number:
         storage = pa.int32() if self.arrow.bit_width == 32 else pa.int64()
         return column.view(storage).cast(pa.string()).fill_null("null")
 
-    def _numbers(self, cursor: Cursor) -> Int64s:
+    def numbers(self, cursor: Cursor) -> Int64s:
+        """Read numbers of its size."""
         numbers = cursor.numbers(self.path)
         if self.is_int:
             wrong = (numbers < _INT32[0]) | (numbers > _INT32[1])
             cursor.fail(wrong, f"{self.path}: an int of more than 32 bits")
         return numbers
 
-    def _column(self, numbers: Int64s, cursor: Cursor) -> pa.Array:
+    def column(self, numbers: Int64s) -> pa.Array:
+        """Return the column of numbers that are values."""
+        if pa.types.is_floating(self.arrow):
+            return pa.array(numbers.astype(self.arrow.to_pandas_dtype()))
+        if self.arrow.bit_width == 32:
+            return pa.array(numbers.astype(np.int32)).view(self.arrow)
+        return pa.array(numbers).view(self.arrow)
+
+    @property
+    def _has_calendar(self) -> bool:
+        is_dated = pa.types.is_date(self.arrow) or pa.types.is_timestamp(self.arrow)
+        return bool(self.common and is_dated)
+
+    def _checked(self, numbers: Int64s, cursor: Cursor) -> pa.Array:
         if self.arrow in _DAY:
             wrong = (numbers < 0) | (numbers >= _DAY[self.arrow])
             cursor.fail(wrong, f"{self.path}: not a time of day")
             numbers = np.where(wrong, 0, numbers)
-        if pa.types.is_floating(self.arrow):
-            return pa.array(numbers.astype(self.arrow.to_pandas_dtype()))
-        if self.arrow.bit_width == 32:
-            column = pa.array(numbers.astype(np.int32)).view(self.arrow)
-        else:
-            column = pa.array(numbers).view(self.arrow)
-        is_dated = pa.types.is_date(self.arrow) or pa.types.is_timestamp(self.arrow)
-        return self._of_calendar(column, cursor) if self.common and is_dated else column
+        column = self.column(numbers)
+        return self._of_calendar(column, cursor) if self._has_calendar else column
 
     def _of_calendar(self, column: pa.Array, cursor: Cursor) -> pa.Array:
         outside = common_values.out_of_calendar(column)
@@ -157,7 +170,7 @@ class Real:
         cursor.jump(self.least, self.path)
 
     def walk(self, record: OneRecord, at: int) -> int:
-        return record.jump(at, self.least)
+        return record.jump(at, self.least, self.path)
 
     def text(self, column: pa.Array) -> pa.StringArray:
         return float_texts(column)
@@ -205,8 +218,8 @@ class Text:
                 self._utf8(slices(cursor, start, cursor.at), cursor)
 
     def walk(self, record: OneRecord, at: int) -> int:
-        length, after = record.number(at)
-        return record.jump(after, length)
+        length, after = record.number(at, self.path)
+        return record.jump(after, length, self.path)
 
     def text(self, column: pa.Array) -> pa.StringArray:
         return quoted(column) if self.arrow == pa.string() else _bytes_texts(column, self.common)
@@ -244,7 +257,7 @@ class Fixed:
         cursor.jump(self.least, self.path)
 
     def walk(self, record: OneRecord, at: int) -> int:
-        return record.jump(at, self.least)
+        return record.jump(at, self.least, self.path)
 
     def text(self, column: pa.Array) -> pa.StringArray:
         return quoted(column) if self.arrow == pa.string() else _bytes_texts(column, self.common)
@@ -275,7 +288,7 @@ class Symbol:
         self._numbers(cursor)
 
     def walk(self, record: OneRecord, at: int) -> int:
-        number, after = record.number(at)
+        number, after = record.number(at, self.path)
         if not 0 <= number < len(self.symbols):
             raise Malformed(f"{self.path}: unknown symbol of an enum")
         return after
