@@ -1,19 +1,25 @@
-"""The NetworkPolicies of operator and chart on a node that enforces them.
+"""The NetworkPolicies of operator and chart, on the network of a node that enforces them.
 
-The pods have the labels and ports of the operator, a driver and an executor, and listen; what a
-whole group does behind these policies is in ``test_hostile.py``.
+The pods are network namespaces with the labels and ports of the operator, a driver and an executor;
+what a whole group does behind these policies is in ``test_hostile.py``.
 """
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dev.kube import requirements
-from dev.kube.cluster import EXISTING, Cluster
-from dev.kube.images import CURRENT
+from dev.kube import configuration, control_plane, requirements
+from dev.kube.access import NODE, Access
+from dev.kube.cluster import Cluster
+from dev.kube.control_plane import Endpoints
+from dev.kube.network import Network
 from dev.kube.node import HIDDEN
 from dev.servers import cache
 from dev.servers.cache import Missing
@@ -27,7 +33,7 @@ from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.full,
-    pytest.mark.timeout(1800, func_only=True),
+    pytest.mark.timeout(600, func_only=True),
     pytest.mark.xdist_group("node"),
 ]
 
@@ -39,6 +45,7 @@ DRIVER = (HTTP_PORT, CONTROL_PORT, DRIVER_PORT, BLOCK_PORT)
 LISTEN = """
 import socket, sys, threading
 servers = [socket.create_server(("0.0.0.0", int(port)), backlog=64) for port in sys.argv[1:]]
+print("listening", flush=True)
 threading.Event().wait()
 """
 """A program that listens on some ports: the kernel accepts connections."""
@@ -58,49 +65,121 @@ for address in sys.argv[1:]:
 Kubectl = Callable[..., str]
 
 
+class Bridged:
+    """The network of a node, with pods that are network namespaces on a bridge.
+
+    There is no kubelet: the objects of the pods are written with the addresses that they have.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.node = cluster.node
+        self.block: Network = self.node.enter()
+        self.access: Access = control_plane.start(
+            Endpoints(cluster.home, self.block.host, self.block.services, self.block.service)
+        )
+        for path, manifest in configuration.rights().items():
+            self.access.apply(path, manifest)
+        self.kubectl: Kubectl = kubernetes.Cluster(self.access.kubeconfig()).kubectl
+        self.pods: dict[str, subprocess.Popen[str]] = {}
+        self.addresses = IPv4Network(self.block.pods).hosts()
+        self.gateway = str(next(self.addresses))
+        self._ip(
+            "link add pods type bridge",
+            f"address add {self.gateway}/23 dev pods",
+            "link set pods up",
+        )
+        self._create("nodes", {"kind": "Node", "metadata": {"name": NODE}})
+        address = {"type": "InternalIP", "address": self.block.node}
+        self._status("node", NODE, {"addresses": [address]})
+
+    def enforce(self) -> None:
+        """Enforce NetworkPolicies from now on."""
+        self.node.enforce(self.block, self.access)
+
+    def run(self, namespace: str, name: str, labels: dict[str, str], *ports: int) -> str:
+        """Start a pod that listens on these ports; returns its address."""
+        argv = ["unshare", "--net", "--", sys.executable, "-c", LISTEN, *map(str, ports)]
+        pod = self.pods[name] = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+        assert pod.stdout
+        assert pod.stdout.readline() == "listening\n"
+        address, device = str(next(self.addresses)), f"pod{len(self.pods)}"
+        self._ip(
+            f"link add {device} type veth peer name eth0 netns {pod.pid}",
+            f"link set {device} master pods",
+            f"link set {device} type bridge_slave hairpin on",
+            f"link set {device} up",
+        )
+        inside = (
+            "link set lo up",
+            f"address add {address}/23 dev eth0",
+            "link set eth0 up",
+            f"route add default via {self.gateway}",
+        )
+        cache.run([*_within(pod.pid), "ip", "-batch", "-"], stdin="\n".join(inside))
+        container = {
+            "name": "peer",
+            "image": "none",
+            "ports": [{"name": "http", "containerPort": HTTP_PORT}],
+        }
+        metadata = {"name": name, "namespace": namespace, "labels": labels}
+        spec = {"nodeName": NODE, "containers": [container]}
+        self._create("pods", {"kind": "Pod", "metadata": metadata, "spec": spec})
+        status = {
+            "phase": "Running",
+            "hostIP": self.block.node,
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+        }
+        self._status("pod", name, status, "-n", namespace)
+        return address
+
+    def reached(self, name: str, addresses: list[str]) -> set[str]:
+        """Which of these addresses accept a connection from a pod."""
+        argv = [*_within(self.pods[name].pid), sys.executable, "-c", REACH, *addresses]
+        return {*subprocess.check_output(argv, text=True).split()}
+
+    def close(self) -> None:
+        """End all pods."""
+        for pod in self.pods.values():
+            pod.kill()
+            pod.wait()
+
+    def _create(self, _plural: str, manifest: dict[str, Any]) -> None:
+        self.kubectl("create", "-f", "-", manifest={"apiVersion": "v1", **manifest})
+
+    def _status(self, kind: str, name: str, status: dict[str, Any], *where: str) -> None:
+        patch = ("--type=merge", "--patch", json.dumps({"status": status}))
+        self.kubectl("patch", kind, name, *where, "--subresource=status", *patch)
+
+    def _ip(self, *commands: str) -> None:
+        init = self.node.init()
+        assert init
+        cache.run([*_within(init), "ip", "-batch", "-"], stdin="\n".join(commands))
+
+
+def _within(pid: int) -> list[str]:
+    """The prefix of a command line that runs it in the network namespace of a process."""
+    return ["nsenter", "-t", str(pid), "-n"]
+
+
 @pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    monkeypatch.delenv(EXISTING, raising=False)
+def bridged(tmp_path: Path) -> Iterator[Bridged]:
     try:
         requirements.check([tmp_path, cache.folder()], HIDDEN)
     except Missing as missing:
         pytest.skip(str(missing))
-    made = Cluster(tmp_path / "one")
-    yield made
-    made.down()
+    cluster = Cluster(tmp_path / "one")
+    cluster.home.mkdir(parents=True)
+    made = Bridged(cluster)
+    try:
+        yield made
+    finally:
+        made.close()
+        cluster.down()
 
 
-def run(kubectl: Kubectl, namespace: str, name: str, labels: dict[str, str], *ports: int) -> str:
-    """Start a pod that listens on these ports; returns its address."""
-    container = {
-        "name": "peer",
-        "image": CURRENT.image("operator"),
-        "command": ["python", "-c", LISTEN, *map(str, ports)],
-        "ports": [{"name": "http", "containerPort": HTTP_PORT}],
-    }
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels},
-        "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},
-    }
-    kubectl("apply", "-f", "-", manifest=pod)
-    named = ("-n", namespace, f"pod/{name}")
-    kubectl("wait", "--for=condition=Ready", "--timeout=300s", *named)
-    return kubectl("get", *named, "-o", "jsonpath={.status.podIP}").strip()
-
-
-def reached(kubectl: Kubectl, namespace: str, name: str, addresses: list[str]) -> set[str]:
-    """Which of these addresses accept a connection from a pod."""
-    said = kubectl("-n", namespace, "exec", name, "--", "python", "-c", REACH, *addresses)
-    return {*said.split()}
-
-
-def test_who_may_connect(node: Cluster) -> None:
-    kubeconfig = node.up().kubeconfig
-    assert kubeconfig
-    node.load(("operator",))
-    kubectl = kubernetes.Cluster(Path(kubeconfig)).kubectl
+def test_who_may_connect(bridged: Bridged) -> None:
+    kubectl, run = bridged.kubectl, bridged.run
     for namespace in (TENANT, SYSTEM, OTHER, WATCHING):
         kubectl("create", "namespace", namespace)
         accounts = ("-n", namespace, "get", "serviceaccounts", "-o", "name")
@@ -108,9 +187,9 @@ def test_who_may_connect(node: Cluster) -> None:
     (of_chart,) = of_kind("NetworkPolicy", rendered({}))
     operator = dict(of_chart["spec"]["podSelector"]["matchLabels"])
     executor = names.selector(GROUP, "executor")
-    driver = run(kubectl, TENANT, "driver", names.selector(GROUP, "driver"), *DRIVER)
-    worker = run(kubectl, TENANT, "executor", executor, EXECUTOR_PORT)
-    control = run(kubectl, SYSTEM, "operator", operator, HTTP_PORT, CONTROL_PORT)
+    driver = run(TENANT, "driver", names.selector(GROUP, "driver"), *DRIVER)
+    worker = run(TENANT, "executor", executor, EXECUTOR_PORT)
+    control = run(SYSTEM, "operator", operator, HTTP_PORT, CONTROL_PORT)
     http, signed, rpc, blocks = (f"{driver}:{port}" for port in DRIVER)
     own, metrics, inner = (
         f"{worker}:{EXECUTOR_PORT}",
@@ -125,19 +204,16 @@ def test_who_may_connect(node: Cluster) -> None:
         (SYSTEM, "lodger", {}),
         (WATCHING, "reader", {}),
     ):
-        run(kubectl, namespace, name, labels)
+        run(namespace, name, labels)
 
     def all_reached() -> dict[str, set[str]]:
-        found = {}
-        for namespace, name in PODS:
-            found[name] = reached(kubectl, namespace, name, everything)
-        return found
+        return {name: bridged.reached(name, everything) for name in bridged.pods}
 
     neighbours = ("neighbour", "impostor", "roommate", "lodger", "reader")
-    assert all_reached() == {key: {*everything} for key in [name for _, name in PODS]}
+    assert all_reached() == {key: {*everything} for key in bridged.pods}
 
     apply(kubectl, of_chart, ())
-    node.enforce()
+    bridged.enforce()
     by_default = {
         **{key: {http, metrics} for key in neighbours},
         "operator": {http, signed, metrics, inner},
@@ -160,20 +236,15 @@ def test_who_may_connect(node: Cluster) -> None:
     }
     eventually(all_reached, only_named.__eq__, 180)
 
-    for namespace in (TENANT, SYSTEM):
-        kubectl("-n", namespace, "delete", "networkpolicies", "--all")
-    eventually(lambda: reached(kubectl, OTHER, "neighbour", everything), {*everything}.__eq__, 180)
-
-
-PODS = [
-    *((OTHER, name) for name in ("neighbour", "impostor")),
-    (TENANT, "roommate"),
-    (SYSTEM, "lodger"),
-    (WATCHING, "reader"),
-    (SYSTEM, "operator"),
-    (TENANT, "executor"),
-    (TENANT, "driver"),
-]
+    opened: set[str] = set()
+    for namespace, policy, ports in (
+        (TENANT, names.driver_name(GROUP), {http, signed, rpc, blocks}),
+        (TENANT, names.executors_name(GROUP), {own}),
+        (SYSTEM, narrowed["metadata"]["name"], {metrics, inner}),
+    ):
+        kubectl("-n", namespace, "delete", "networkpolicy", policy)
+        opened |= ports
+        eventually(partial(bridged.reached, "neighbour", everything), opened.__eq__, 180)
 
 
 def apply(kubectl: Kubectl, of_chart: dict[str, Any], readers: tuple[dict[str, Any], ...]) -> None:
