@@ -227,7 +227,7 @@ def test_connections_of_neighbours(land: Land, enforcing: Callable[[], None]) ->
         "ports of driver, executor and operator",
         f"{', '.join(neighbours)} connect to each port that listens",
     ) as attack:
-        assert len(closed) > 4, "no port of the executor listens"
+        assert len(closed) > 3, "no port of the executor listens"
         for name, peer in neighbours.items():
             assert peer.reaches(closed) == {*closed}, f"{name}, without any enforcement"
         attack.saw(f"without enforcement, each of {len(closed)} ports accepts each of them")

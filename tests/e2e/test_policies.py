@@ -236,6 +236,11 @@ def test_who_may_connect(bridged: Bridged) -> None:
     }
     eventually(all_reached, only_named.__eq__, 180)
 
+    bridged.node.neglect()
+    assert bridged.reached("neighbour", everything) == {*everything}
+    bridged.enforce()
+    eventually(all_reached, only_named.__eq__, 180)
+
     opened: set[str] = set()
     for namespace, policy, ports in (
         (TENANT, names.driver_name(GROUP), {http, signed, rpc, blocks}),
