@@ -1,6 +1,7 @@
 """Applied manifests, compared with reviewed files; ``LANDFALL_SNAPSHOTS=write`` rewrites them."""
 
 import os
+import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +37,7 @@ from landfall_operator.objects.pod_templates import (
 from landfall_operator.objects.resources import MIB, executor_memory
 from tests.support.cluster_model import SITE, group
 
+GUIDE = Path(__file__).parents[3] / "docs/guides/security.md"
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 OWNER = Owner("clicks", "logs", "0f0f")
 LOCKED = {
@@ -200,6 +202,31 @@ def test_every_object_is_owned_and_labelled() -> None:
         metadata = manifest["metadata"]
         assert metadata["ownerReferences"][0]["uid"] == "0f0f"
         assert labels("clicks").items() <= metadata["labels"].items()
+
+
+@pytest.mark.parametrize(
+    ("written", "kinds"),
+    [
+        (
+            {"driver": {"env": [{"name": "KEY", "value": "planted"}]}},
+            {"ConfigMap", "ControllerRevision", "Deployment"},
+        ),
+        (
+            {"tuning": {"sparkConf": {"spark.app.key": "planted"}}},
+            {"ConfigMap", "ControllerRevision"},
+        ),
+    ],
+)
+def test_secrets_that_are_written_into_a_spec_are_where_the_guide_says(
+    written: dict[str, Any], kinds: set[str]
+) -> None:
+    found = {made["kind"] for made in all_manifests(group(**written)) if "planted" in str(made)}
+    assert found == kinds
+    (guide,) = re.findall(
+        r"What you write into `tuning.sparkConf`.*?\n\n", GUIDE.read_text(), re.DOTALL
+    )
+    for words in ("in the pod's spec", "ConfigMaps", "ControllerRevisions", "put no secret"):
+        assert words in guide.replace("\n", " ")
 
 
 def test_the_hash_identifies_what_was_applied() -> None:
