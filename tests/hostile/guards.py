@@ -221,7 +221,27 @@ def _seconds_of_any(module: Any) -> None:
     module._seconds = float
 
 
+def _quote(module: Any) -> None:
+    module.PublicReasons.reason = lambda _, bad: f"{bad.stage}: {bad.error}"
+
+
+def _any_pod(module: Any) -> None:
+    peer = module.operator_peer
+    module.operator_peer = lambda context: {
+        **peer(context),
+        "podSelector": {"matchLabels": dict(context.operator_labels)},
+    }
+
+
+def _usual_cipher(module: Any) -> None:
+    defaults = module.spark_defaults
+    module.spark_defaults = lambda *of: "".join(
+        line for line in defaults(*of).splitlines(keepends=True) if ".crypto.cipher" not in line
+    )
+
+
 _SCHEMAS, _PUBLISH = "tests/unit/schemas", "tests/unit/publish"
+_MANIFESTS = "tests/unit/landfall_operator/test_manifests.py::test_"
 _TENANT = "test_tenant.py::test_"
 _ROOTS = "test_shared_folder.py::test_links_in_an_output_root"
 """The cases of links in an output root, which one guard holds off."""
@@ -466,6 +486,26 @@ GUARDS: dict[str, Guard] = {
         f"{_PUBLISH}/test_hostile_servers.py::test_a_catalog_fills_no_memory",
         "the session of a REST catalog is that of `requests`",
         {"landfall.publish.iceberg.catalog": _set("bound", _nothing)},
+    ),
+    "payloads in reports": Guard(
+        "tests/unit/task/test_planted_payloads.py::test_a_payload_is_in_its_dead_letter_only",
+        "status, logs and COMMITs quote errors of decoders and steps",
+        {"landfall.task.reasons": _quote},
+    ),
+    "warnings of plain HTTP": Guard(
+        "tests/unit/api/test_plain_http.py::test_run_and_explain_warn",
+        "secrets over plain HTTP are not looked for",
+        {"landfall.api.plain_http": _set("plain_http", lambda _: ())},
+    ),
+    "cipher of Spark": Guard(
+        f"{_MANIFESTS}connections_of_spark_are_encrypted_and_authenticated",
+        "Spark's connections have its usual cipher",
+        {"landfall_operator.objects.pod_templates": _usual_cipher},
+    ),
+    "labels of the operator": Guard(
+        f"{_MANIFESTS}without_labels_of_the_operator_its_neighbours_do_not_reach_control",
+        "without labels of the operator, a policy names no pod of its namespace",
+        {"landfall_operator.objects.manifests": _any_pod},
     ),
     "anchor of fsck": Guard(
         "tests/unit/cli/objects/test_fsck.py::test_a_rewritten_history_is_found_by_an_anchor_only",
