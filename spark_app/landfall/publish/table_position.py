@@ -17,6 +17,8 @@ NONE = -1
 """The position of a table that has nothing."""
 MAX_KEYS_BYTES = 64 << 20
 """How many bytes of keys a table may name, unpacked: hundreds of thousands."""
+_DIGITS = 19
+"""A number with as many digits is none of a slot."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,18 @@ class TablePosition:
 
     through: int = NONE
     left_out: frozenset[str] | None = frozenset()
+
+
+def slot_of(text: object) -> int:
+    """Return the position that a table names.
+
+    Raises:
+        ValueError: it is no number of a slot, and not -1.
+    """
+    found = int(text) if isinstance(text, str | int) and len(str(text)) < _DIGITS else NONE - 1
+    if found < NONE:
+        raise ValueError(f"{str(text)[:_DIGITS]!r} is no number of a slot")
+    return found
 
 
 def pack(keys: Collection[str]) -> str:

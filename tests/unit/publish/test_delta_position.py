@@ -38,6 +38,10 @@ def test_a_commit_of_our_own() -> None:
     [
         ("x", ""),
         ([], ""),
+        (float("inf"), ""),
+        (10**400, ""),
+        ("9" * 5_000, ""),
+        ("-2", ""),
         ("7", "not base64"),
         ("7", base64.b64encode(b"not zlib").decode()),
         ("7", packed(b"[")),

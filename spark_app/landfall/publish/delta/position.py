@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from landfall.errors import Reason, Stalled
-from landfall.publish.table_position import TablePosition, pack, unpack
+from landfall.publish.table_position import TablePosition, pack, slot_of, unpack
 
 _FIRST_LOOK = 8
 """How many commits are looked at first; most often the newest one suffices."""
@@ -83,7 +83,7 @@ def position_of(commits: Commits, application: str, root: str) -> TablePosition:
                 f"it follows the ledger in {found}; publish what is in {root} to another table",
             )
         try:
-            return TablePosition(int(through), unpack(commit.get(f"{application}/left-out")))
+            return TablePosition(slot_of(through), unpack(commit.get(f"{application}/left-out")))
         except (ValueError, TypeError) as error:
             raise PositionUnknown(
                 Reason.DESTINATION_CONFLICT,

@@ -97,6 +97,8 @@ class Connection:
         except Exception as error:  # noqa: BLE001  # any error a library raises for an answer
             self._catalog = None
             message = self._message(table, error)
+            if isinstance(error.__cause__, MemoryError):  # of ``bounded``
+                raise Stalled(Reason.DESTINATION_CONFLICT, message) from None
             raise self._library.translate(attempted, error, message) from None
         self._library.succeeded(attempted)
 

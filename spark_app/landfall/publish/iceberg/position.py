@@ -25,7 +25,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from landfall.errors import Reason, Stalled
-from landfall.publish.table_position import NONE, TablePosition, pack, unpack
+from landfall.publish.table_position import NONE, TablePosition, pack, slot_of, unpack
 
 
 def position_key(group: str, lane: str) -> str:
@@ -58,18 +58,24 @@ def position(metadata: Any, key: str) -> TablePosition:
     """
     known = {each.snapshot_id: each for each in metadata.snapshots}
     current = oldest = known.get(metadata.current_snapshot_id)
-    at = current
-    while at is not None:
+    at, left = current, dict(known)
+    while at is not None and left.pop(at.snapshot_id, None):
         found = at.summary.additional_properties if at.summary else {}
         if key in found:
             return _read(found, key)
         oldest, at = at, known.get(at.parent_snapshot_id)
+    if at is not None:
+        raise Stalled(
+            Reason.DESTINATION_CONFLICT,
+            f"snapshot {at.snapshot_id} of the table is its own ancestor: no position is known; "
+            "publish it again with landfall publish --rebuild",
+        )
     if key not in metadata.properties or current is None or oldest is None:
         return TablePosition()
     if oldest.parent_snapshot_id is None and oldest.sequence_number == 1:
         return TablePosition()
-    snapshot = int(metadata.properties.get(f"{key}.snapshot", NONE))
-    sequence = int(metadata.properties.get(f"{key}.sequence", NONE))
+    snapshot = _number(metadata.properties, f"{key}.snapshot")
+    sequence = _number(metadata.properties, f"{key}.sequence")
     if snapshot in known or (current.sequence_number or 0) < sequence:
         raise Stalled(
             Reason.DESTINATION_CONFLICT,
@@ -79,12 +85,24 @@ def position(metadata: Any, key: str) -> TablePosition:
     return _read(metadata.properties, key)
 
 
+def _number(texts: Mapping[str, str], key: str) -> int:
+    """Return the number of a snapshot, or its sequence number."""
+    try:
+        return int(texts.get(key, NONE))
+    except ValueError as error:
+        raise _unknown(key, error) from error
+
+
 def _read(texts: Mapping[str, str], key: str) -> TablePosition:
     try:
-        return TablePosition(int(texts[key]), unpack(texts.get(f"{key}.left-out")))
+        return TablePosition(slot_of(texts[key]), unpack(texts.get(f"{key}.left-out")))
     except ValueError as error:
-        raise Stalled(
-            Reason.DESTINATION_CONFLICT,
-            f"{key} names no position of this publisher: {error}; publish it again with landfall "
-            "publish --rebuild",
-        ) from error
+        raise _unknown(key, error) from error
+
+
+def _unknown(key: str, error: ValueError) -> Stalled:
+    return Stalled(
+        Reason.DESTINATION_CONFLICT,
+        f"{key} names no position of this publisher: {error}; publish it again with landfall "
+        "publish --rebuild",
+    )
