@@ -1,6 +1,7 @@
 """JSON of others, such as a file of the bucket or a server's answer. Pure.
 
-``msgspec`` does not say so, but raises ``UnicodeDecodeError`` and ``RecursionError`` as well.
+``msgspec`` does not say so, but raises ``UnicodeDecodeError`` and ``RecursionError`` as well, and
+``OverflowError`` where a struct checks a range of more than 64 bits.
 """
 
 import json
@@ -20,7 +21,8 @@ def decode(body: bytes | str, type: Any = Any) -> Any:  # noqa: A002  # as msgsp
     """Return the value of a JSON text.
 
     Raises:
-        DecodeError: it is no such value, no UTF-8, or nested too deeply.
+        DecodeError: it is no such value, no UTF-8, nested too deeply, or has a number that is too
+            large.
     """
     return decode_by(lambda text: msgspec.json.decode(text, type=type), body)
 
@@ -33,6 +35,8 @@ def decode_by(read: Callable[[bytes | str], T], body: bytes | str) -> T:
         raise msgspec.DecodeError(f"no UTF-8 text: {error.reason}") from error
     except RecursionError as error:
         raise msgspec.DecodeError("nested too deeply") from error
+    except OverflowError as error:
+        raise msgspec.DecodeError(f"a number that is too large: {error}") from error
 
 
 def parse_document(body: bytes | None) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC
 
 import msgspec
 
@@ -103,7 +102,7 @@ def _print(group: ListedGroup, *, as_json: bool) -> None:
         _print_line(group.group, "broken", "", "", "", group.error)
         return
     time = console.instant(group.last_commit) if group.last_commit else None
-    shown = f"{time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if time else group.last_commit or "never"
+    shown = f"{time:%Y-%m-%dT%H:%M:%SZ}" if time else group.last_commit or "never"
     numbers = (group.generation, group.topics, group.slots)
     cells = (console.count(number or 0) for number in numbers)
     _print_line(group.group, group.state or "", *cells, shown)

@@ -131,12 +131,16 @@ def printable(value: object) -> object:
 
 
 def instant(text: str) -> datetime | None:
-    """The time in a record's header; None if it is none."""
+    """The time in a record's header, in UTC; None if it is none."""
     try:
         time = datetime.fromisoformat(text)
-    except ValueError:
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+_TIME = 40
+"""How many characters of a text that is no time are shown."""
 
 
 def ago(text: str | None, now: datetime) -> str:
@@ -145,5 +149,5 @@ def ago(text: str | None, now: datetime) -> str:
 
     time = instant(text) if text else None
     if time is None:
-        return text or "never"
+        return escape(text[:_TIME]) if text else "never"
     return f"{time_text(int((now - time).total_seconds()))} ago"
