@@ -13,7 +13,7 @@ from pathlib import Path
 from landfall.api.contract import GROUP_FILE
 from landfall.driver.spark.direct_start import EarlyStart, start_in_pod
 
-# Before all other imports, for they take as long as the JVM's start: it is beside them.
+# Before all other imports, for they take as long as the JVM's start: it is in parallel.
 BEGUN = EarlyStart()
 if __name__ == "__main__":
     BEGUN = start_in_pod(Path(os.environ.get(GROUP_FILE, "")), os.environ)
@@ -136,7 +136,7 @@ def _local_token_file(name: str | None) -> Path | None:
 def _of_ledger(
     name: str, parse: Callable[[str], _Value], environment: Mapping[str, str]
 ) -> _Value | None:
-    """What an environment variable says of the ledger; None if it is unset."""
+    """The ledger's position in an environment variable; None if it is unset."""
     text = environment.get(name, "")
     try:
         return parse(text) if text else None

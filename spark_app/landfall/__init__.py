@@ -28,7 +28,7 @@ def open(  # noqa: A001  # landfall.open, as gzip.open
         lane: the name of the lane.
         plugins: formats of your own that may be imported, by their names (``package.module:Name``).
             Those that the group's file names need not be among them; a file in the bucket names
-            none, for whoever may write there would run code here.
+            none, for a program that may write there would run code here.
         access: how to access the store of a URL, such as ``s3=S3(endpoint=…)``, with the fields of
             ``spec.output``; the default chain of the store's library finds the credentials if
             there are none.

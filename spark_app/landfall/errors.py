@@ -2,7 +2,7 @@
 
 ``Retry``    a temporary failure: wait with backoff, then try the same thing again.
 ``Fenced``   another driver owns the ledger now: stop, and change nothing more.
-``Stalled``  someone must intervene; ``reason`` says why and is shown in status and alerts.
+``Stalled``  someone must intervene; ``reason`` names the cause and is shown in status and alerts.
 
 A record that cannot be decoded, routed or encoded is not an error but data: see
 ``landfall.pipeline.records.BadRows``.
@@ -102,7 +102,7 @@ class DestinationDenied(DestinationAway):
 
 
 class BatchFailed(Retry):
-    """The job of a batch failed as a whole, and nothing says which of its slices is the cause."""
+    """The job of a batch failed as a whole, and it is unknown which of its slices is the cause."""
 
 
 class PartUnreadable(LandfallError):  # noqa: N818  # the name is the state
@@ -145,7 +145,7 @@ class Stalled(LandfallError):  # noqa: N818  # the name is the state
 
 
 class LettersUnreachable(Stalled):
-    """Dead letters are in a place that the spec does not name; nothing says that they are lost."""
+    """Dead letters are in a place that the spec does not name; they need not be lost."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Reason.SPEC_INVALID, message)

@@ -44,7 +44,7 @@ class JsonFormatter(logging.Formatter):
     """Formats an event as one JSON object."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line without line breaks: JSON escapes those of a traceback."""
+        """One line without line breaks: JSON escapes a traceback's."""
         event = {
             "time": _time(record).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

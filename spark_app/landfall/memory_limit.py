@@ -1,11 +1,11 @@
 """Bounds the memory that one step of reading a file takes.
 
-A few bytes of a Parquet, ORC, Avro or sequence file can say that they unpack to gigabytes, and the
-libraries that read them allocate what the file says: a page of 2 GiB for each column, a value of a
-dictionary once for each row, a footer with a million row groups. Who may write such a file could
-end the process, and with it whatever else the process does. Within ``bounded`` the kernel refuses
+A few bytes of a Parquet, ORC, Avro or sequence file can claim to unpack to gigabytes, and the
+libraries that read them allocate what the file claims: a page of 2 GiB for each column, a value of
+a dictionary once for each row, a footer with a million row groups. Who may write such a file could
+end the process, and with it all else that the process does. Within ``bounded`` the kernel refuses
 the allocation (``RLIMIT_DATA``, see setrlimit(2)), the library raises, and the file counts as
-damaged. No look at the file beforehand could do this: what it says about its size may be wrong.
+damaged. No look at the file beforehand could do this: its stated size may be wrong.
 
 The limit holds for the whole process while a step runs, so steps are short: a batch of rows. Other
 threads are refused memory only while such a step has taken nearly all that it may.
@@ -25,7 +25,7 @@ import pyarrow as pa
 T = TypeVar("T")
 
 MIN_BYTES, MAX_BYTES = 1 << 30, 4 << 30
-"""The least and the most that a step may take, whatever memory the container has."""
+"""The least and the most that a step may take, with any memory of the container."""
 _SPARE_BYTES = (256 + 16 * (os.cpu_count() or 1)) << 20
 """What a step may always reserve, as for stacks of threads that libraries start in it.
 
@@ -72,7 +72,7 @@ def bounded() -> Iterator[None]:
 
 
 def steps(items: Iterable[T]) -> Iterator[T]:
-    """Yield items of which each is made within ``bounded``. Raises as that does."""
+    """Yield items, each made within ``bounded``. Raises as that does."""
     iterator = iter(items)
     end = object()
     while True:
@@ -119,7 +119,7 @@ def _leave() -> None:
 
 
 def _memory() -> tuple[int, int]:
-    """How many bytes of data this process has reserved, and uses; 0 where nothing says so."""
+    """How many bytes of data this process has reserved, and uses; 0 where that is unknown."""
     try:
         with open(_MEMORY, "rb") as file:  # noqa: PTH123  # twice as fast, and once a batch
             _, resident, shared, _, _, data, _ = map(int, file.read().split())

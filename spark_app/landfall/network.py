@@ -1,8 +1,8 @@
-"""Why a server does not answer, found out by a socket: clients only say that they waited. Pure I/O.
+"""Finds out by a socket why a server does not answer: clients only report a timeout. Pure I/O.
 
-The clients of Kafka and S3 tell a silent server from one that refuses only after minutes, or not at
-all. ``trouble`` opens a connection of its own, says hello, and is done within ``2 * PATIENCE``. It
-decides nothing: what it finds is for people.
+The clients of Kafka and S3 distinguish a silent server from one that refuses only after minutes, or
+not at all. ``trouble`` opens a connection of its own, sends a hello, and is done within ``2 *
+PATIENCE``. It decides nothing: what it finds is for people.
 """
 
 import logging
@@ -29,7 +29,7 @@ _NO_TLS_REASONS = frozenset(
     {"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"}
 )
 _OWN_ERRORS = frozenset({"builtins", "socket", "ssl"})
-"""Modules of errors whose text is the system's: that of a client may quote a URL with a password.
+"""Modules of errors whose text is the system's: a client's text may quote a URL with a password.
 """
 
 
@@ -49,7 +49,7 @@ def trouble(addresses: Iterable[Address], hello: bytes) -> str:
     """Why none of these servers answers; empty as soon as one does.
 
     Args:
-        addresses: of which ``MAX_ADDRESSES`` are looked at.
+        addresses: at most ``MAX_ADDRESSES`` are looked at.
         hello: a request that any server of this kind answers; empty if a connection is enough.
     """
     looked_at = list(addresses)[:MAX_ADDRESSES]
@@ -62,7 +62,7 @@ def trouble(addresses: Iterable[Address], hello: bytes) -> str:
 
 
 def connection_fault(error: BaseException) -> str:
-    """Why a client's connection failed: what the socket said; empty if the cause is none of that.
+    """Why a client's connection failed: the socket's error; empty if the cause is none of that.
 
     It is the first error of a socket in the chain, and quotes nothing that a client wrote.
     """

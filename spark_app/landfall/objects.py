@@ -132,7 +132,7 @@ class ListedFile:
 
     Attributes:
         name: of the file, relative to where files are looked for.
-        etag: what distinguishes this version from others of the same name.
+        etag: what distinguishes this version from other ones of the same name.
         size: in bytes.
         modified: when it was last written, in UTC, by the clock of the store.
     """

@@ -7,7 +7,7 @@ cut into slices of about ``maxBytes``, and the slices are packed into bins, one 
 
 When a batch cannot hold everything that is due, one half of it goes to the most overdue topic
 partitions, so that none starves, and the other half to the smallest backlogs, so that a huge
-backlog does not delay the others. The same input always gives the same plan.
+backlog does not delay the other ones. The same input always gives the same plan.
 
 Which offsets may be read is known (``Backlog``); what they will cost is estimated from earlier
 batches (``landfall.estimates``), or for files from their sizes.
@@ -43,7 +43,7 @@ MIN_TASK_SECONDS = 2.0
 MAX_FINER = 4
 """Slices are cut at most so many times finer than ``maxBytes``, so that no slot is idle."""
 ENOUGH = 1.01
-"""Slices of so many batches to choose from fill one, whatever their order."""
+"""Slices of so many batches to choose from fill one, in any order."""
 MAX_SLICE_SECONDS = 300.0
 """Upper bound of the work in a slice, since a task that is lost has to do all of it again."""
 FILE_BYTE_SECONDS = 1e-7
@@ -83,7 +83,7 @@ class Backlog(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A topic's upload policy: due at this many object bytes or this age, whichever comes first."""
+    """A topic's upload policy: due at this many object bytes or this age, if earlier."""
 
     max_bytes: int
     max_age: timedelta
@@ -149,7 +149,7 @@ class BatchPlan:
 
     @property
     def topic_partitions(self) -> frozenset[TopicPartition]:
-        """The topic partitions in this batch, of which no other batch may plan any."""
+        """The topic partitions in this batch; no other batch may plan any of them."""
         return frozenset(slice_.topic_partition for b in self.bins for slice_ in b)
 
 
@@ -160,7 +160,7 @@ def stagger_fraction(tp: TopicPartition) -> float:
 
 
 def is_due(backlog: Backlog, policy: Policy, sizes: Sizes) -> bool:
-    """Whether a backlog is large enough or old enough to be landed. An empty one never is."""
+    """Return whether a backlog is large or old enough to be landed. An empty one never is."""
     tp, limits = backlog.topic_partition, policy.for_topic(backlog.topic_partition.topic)
     is_large = _landed_bytes(backlog, sizes) >= limits.max_bytes
     is_old = backlog.age >= limits.max_age * (1 - STAGGER * stagger_fraction(tp))
@@ -234,7 +234,7 @@ class _WeighedSlice(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class _CutBacklog:
-    """The slices of a backlog, of which only those are made that are asked for, and their count."""
+    """The slices of a backlog, made on demand, and their count."""
 
     count: int
     slices: Iterator[_WeighedSlice]
@@ -256,7 +256,7 @@ class _Cut:
 
 
 def _wanted(chosen: list[_WeighedSlice], due: int, capacity: Capacity) -> int:
-    """How many slices would leave no slot idle at the end; not more than there are if others would.
+    """How many slices leave no slot idle at the end; at most as many as there are.
 
     A hot topic partition has few slices, and is in one batch at a time. Of other topic partitions
     that are due, the next batch uses the slots.
@@ -332,10 +332,10 @@ def _cut_at_parts(
 def _choose(
     backlogs: list[_CutBacklog], capacity: Capacity, most: int | None = None
 ) -> list[_WeighedSlice]:
-    """The slices that fit into a batch, given those of each backlog, the most overdue first.
+    """The slices that fit into a batch, given the slices of each backlog, the most overdue first.
 
-    At most so many, if a number is given. Backlogs take turns, one slice each. Whatever is chosen
-    of a backlog therefore starts at its checkpoint and has no gap.
+    At most so many, if a number is given. Backlogs take turns, one slice each. The chosen part of a
+    backlog therefore starts at its checkpoint and has no gap.
     """
     max_seconds = capacity.slots * MAX_SLICE_SECONDS
 
@@ -364,8 +364,8 @@ def _choose(
         for _, _, weighed in order:
             if weighed.planned in chosen:
                 continue
-            # The first slice is taken whatever its size: otherwise a slice above the limit would
-            # never land.
+            # The first slice is taken regardless of its size: otherwise a slice above the limit
+            # would never land.
             if chosen and (taken + share(weighed) > full or len(chosen) == most):
                 break
             chosen[weighed.planned] = weighed

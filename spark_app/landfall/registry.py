@@ -81,11 +81,11 @@ FORMATS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Allowed:
-    """What may be imported for a spec that lies in a bucket: built-in names, and those listed here.
+    """Names that may be imported for a spec in a bucket: built-in names, and those listed here.
 
-    Whoever may write to the bucket can write such a spec, and a module that is imported runs; of
-    some packages that are always installed, a function that is called as a transform runs any
-    program. So only names that the group's present spec or the reader has named are imported.
+    A program that may write to the bucket can write such a spec, and a module that is imported
+    runs; of some packages that are always installed, a function that is called as a transform runs
+    any program. So only names that the group's present spec or the reader has named are imported.
 
     Secrets are sent nowhere else, too: a schema registry that takes a login is one that the present
     spec names with it.
@@ -158,7 +158,7 @@ def _files(spec: GroupSpec) -> frozenset[str]:
     options: list[Mapping[str, object]] = [spec.decode.options, keys]
     options += (step.options for step in spec.transforms)
     named = (str(of[name]) for of in options for name in FILE_OPTIONS if of.get(name) is not None)
-    # Whatever the option of a plug-in is called.
+    # No matter what the option of a plug-in is called.
     private = (text for of in options for text in _texts(of) if _is_private(text))
     return frozenset((*named, *private))
 
@@ -173,7 +173,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _path(text: str) -> PurePosixPath:
-    # From the root, whatever the working folder is: ``../proc`` leads there from most.
+    # From the root, in any working folder: ``../proc`` leads there from most.
     return PurePosixPath(normpath(f"/{text.lstrip('/')}"))
 
 
@@ -223,7 +223,7 @@ _SCHEMA_OPTIONS = {"schema", "schemaFile", "descriptors", "file"}
 _OPTION = re.compile(r"option (?P<option>[\w-]+): |options: ")
 """How errors about options begin, in formats and in decoders."""
 _UNKNOWN = re.compile(r": (unknown (option|transform)|cannot import transform)")
-"""What is wrong with a step whatever the steps before it do."""
+"""The faults of a step that do not depend on the steps before it."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,7 @@ def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None =
     """Build every stage a task needs.
 
     Args:
-        spec: the group's spec, or that of some topics.
+        spec: the group's spec, or the spec of some topics.
         path: of the fields that it is made of, which errors begin with.
         stored: schemas next to the ledger, which replace a registry that is away.
 
@@ -418,7 +418,7 @@ def faults(group: ConsumerGroup) -> Iterator[Stalled]:
 
 
 def _faults(spec: GroupSpec, path: str) -> Iterator[Stalled]:
-    """Yield the fault that ``pipeline`` raises, then those of stages that it did not come to."""
+    """Yield the fault that ``pipeline`` raises, then those of stages that it did not reach."""
     first = _fault(partial(pipeline, spec, path))
     if first is None:
         return
@@ -594,7 +594,7 @@ def import_class(field: str, kind: str, name: str, built_in: Mapping[str, str]) 
 def spec_errors(field: str) -> Iterator[None]:
     """Turn what a constructor raises into SPEC_INVALID with the path of the field.
 
-    A class of the user's that is not what its protocol says raises TypeError or AttributeError
+    A class of the user's that does not follow its protocol raises TypeError or AttributeError
     here; that, too, is a wrong spec and not a fault of the driver.
     """
     try:

@@ -1,4 +1,4 @@
-"""JSON of others, such as a file of the bucket or a server's answer. Pure.
+"""JSON of other programs, such as a file of the bucket or a server's answer. Pure.
 
 ``msgspec`` does not say so, but raises ``UnicodeDecodeError`` and ``RecursionError`` as well, and
 ``OverflowError`` where a struct checks a range of more than 64 bits.

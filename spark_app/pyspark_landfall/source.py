@@ -1,7 +1,7 @@
 """``spark.read.format("landfall")``: the options, the columns, and reading at one slot.
 
 The slot is the ledger's last when ``load`` is called, unless the option ``slot`` names one: all
-actions on a DataFrame see the same rows, whatever lands meanwhile.
+actions on a DataFrame see the same rows, no matter what lands meanwhile.
 """
 
 import sys
@@ -76,7 +76,7 @@ class Options:
                 raise ValueError(f"option {name}: unknown; known are {', '.join(known)}")
 
     def text(self, name: str, default: str = "") -> str:
-        """An option, whatever the case of its letters."""
+        """An option, in any case of its letters."""
         found = {key.lower(): value for key, value in self.given.items()}
         return found.get(name.lower(), default)
 
@@ -93,7 +93,7 @@ class Options:
 
     @property
     def choice(self) -> Choice:
-        """Which output partitions are read.
+        """The output partitions to read.
 
         Raises:
             ValueError: a time is none.
@@ -167,7 +167,7 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` takes."""
+        """The values of ``format``."""
         return "landfall"
 
     def schema(self) -> StructType:
@@ -200,7 +200,7 @@ class DefaultSource(DataSource):
 
 
 def _plans_with_filters() -> bool:
-    """Whether Spark passes filters in this process; it refuses readers that take them if not."""
+    """Return whether Spark passes filters in this process; if not, it refuses their readers."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PLANS_WITH_FILTERS in sys.modules or getattr(main, "name", "") == _PLANS_WITH_FILTERS
 

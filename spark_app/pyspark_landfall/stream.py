@@ -23,7 +23,7 @@ from pyspark_landfall.source import PARTITION_BYTES, Options, packed, read_files
 from pyspark_landfall.types import arrow_schema
 
 MAX_FILES = 1000
-"""How many objects a batch has, unless ``maxFilesPerTrigger`` says otherwise."""
+"""How many objects a batch has, unless ``maxFilesPerTrigger`` is set."""
 _ALL = 2**62
 
 
@@ -65,7 +65,7 @@ class SlotStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxFiles(max(self._options.number("maxFilesPerTrigger", MAX_FILES), 1))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """What becomes visible from now on is for another query."""
+        """Leave what becomes visible from now on to another query."""
         self._until = self._group.last_slot()
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802  # Spark's name

@@ -1,4 +1,4 @@
-"""Objects that replaced others, and the ranges that their rows come from.
+"""Objects that replaced older ones, and the ranges that their rows come from.
 
 A REPLACE counts once it is applied, and unless another one was recorded *instead* of it. Until then
 the old objects count, and either may be visible. A new object has sections; each becomes a piece of

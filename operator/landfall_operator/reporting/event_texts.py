@@ -52,7 +52,7 @@ def condition_events(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEv
     """The Events for conditions that became bad, changed their reason while bad, or recovered.
 
     Conditions that merely follow the rollout are left out: ``rollout_event`` announces its steps.
-    So is the one about publishers, each of which has Events of its own (``publisher_events``).
+    So is the one about publishers; each has Events of its own (``publisher_events``).
     """
     known = {condition.type: condition for condition in before.conditions}
     for condition in after.conditions:

@@ -1,22 +1,22 @@
-"""What ``/status`` says of merging small objects (``spec.compact``), and of what is replaced."""
+"""The part of ``/status`` about merging small objects (``spec.compact``) and replaced ones."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionStatus:
-    """What compaction has to do, and what it has done since the driver started.
+    """Work of compaction: waiting, and done since the driver started.
 
     Attributes:
         waiting_folders: folders with objects to merge, now or once they are complete.
         waiting_objects: objects of complete folders that are looked at next; some may stay.
         merged_objects: objects that were recorded to retire.
-        new_objects: those that take their place.
+        new_objects: the objects that replace them.
         merged_bytes: what these have.
         duplicates: rows that were left out.
         failures: passes in which something was not merged that should have been.
         problem: why something was not merged last; empty if nothing was in the way.
-        uncompared: rows whose keys were compared only with those of the same generation and stored
+        uncompared: rows whose keys were compared only with rows of the same generation and stored
             spec, where most rows of the output partition have another one.
         unmerged: how often a topic was called complete before it was merged, after the deadline.
     """
@@ -35,11 +35,11 @@ class CompactionStatus:
 
 @dataclass(frozen=True, slots=True)
 class ReplacingStatus:
-    """What is left to do of REPLACEs: of merges, promotions and undoings.
+    """Unfinished work of REPLACEs: of merges, promotions and undoings.
 
     Attributes:
         waiting: REPLACEs whose new objects are not visible yet.
-        refused: those of them of which the store refused an object at the last try.
+        refused: those for which the store refused an object at the last try.
         undeleted_objects: replaced objects that are not deleted yet.
         undeletable_objects: how many these are if a deletion was refused at the last try, else 0.
         problem: what was refused, with the object and the error; empty if nothing.

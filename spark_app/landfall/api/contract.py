@@ -114,7 +114,7 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class TakeOver:
-    """Open the lane now, whoever owns it; a driver that has yielded lands again."""
+    """Open the lane now, even if a driver owns it; a driver that has yielded lands again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class ExitCode(IntEnum):
     FENCED = 3
     """Another driver opened the lane; a restart would fence that driver."""
     STALLED = 4
-    """Operator action is needed; the message says which."""
+    """Operator action is needed; the message names it."""
     UNAVAILABLE = 5
     """The store or the source did not answer in time, or Spark died; a restart may help."""
     FAULT = 6
@@ -157,11 +157,11 @@ class ExitCode(IntEnum):
     UNFINISHED = 9
     """A run with an end was stopped before it; the next one lands the rest."""
     REFUSED = 10
-    """A request, such as an undo, was refused, and nothing was recorded; the message says why."""
+    """A request, such as an undo, was refused and not recorded; the message has the reason."""
 
 
 class Phase(StrEnum):
-    """What a driver is doing."""
+    """The activity of a driver."""
 
     STARTING = "Starting"
     RECOVERING = "Recovering"
@@ -207,7 +207,7 @@ class LedgerPosition:
 class LedgerAnchor:
     """A slot of a ledger and its hash, kept where the writers of the ledger's store cannot write.
 
-    The hash stands for all slots up to this one, because each names that of the slot before.
+    The hash stands for all slots up to this one, because each names the previous slot's.
     """
 
     position: LedgerPosition
@@ -319,12 +319,12 @@ class Rates:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorProblem:
-    """What Spark said last about executors that end or do not come, if it was minutes ago.
+    """Spark's last report about executors that end or do not come, if it was minutes ago.
 
     Attributes:
         reason: ``PodRefused``, the API server refuses their pods, as for a quota; or
             ``OutOfMemory``, one was killed at its memory limit.
-        message: what it said.
+        message: its text.
     """
 
     reason: str
@@ -342,7 +342,7 @@ class Workers:
     slots: int
     """Tasks that can run at the same time."""
     problem: ExecutorProblem | None = None
-    """Why executors are missing, as far as Spark has said it."""
+    """Why executors are missing, as far as Spark has reported it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,9 +359,9 @@ class PublisherStatus:
         failures: passes that failed since this driver started.
         consecutive_failures: passes that failed since the last one that ended well.
         last_time: when the last pass ended well, ISO 8601.
-        blocked: one word for why somebody has to change something before it publishes again.
+        blocked: one word for why a user has to change something before it publishes again.
         message: what is wrong, and what to do; empty if nothing is.
-        details: what its type has to say, such as which topic partition holds an hour open.
+        details: messages of its type, such as which topic partition holds an hour open.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What ``/status`` and ``landfall status`` say of the files of each feed."""
+"""The part of ``/status`` and ``landfall status`` about the files of each feed."""
 
 from dataclasses import dataclass
 
@@ -16,13 +16,13 @@ class FeedStatus:
         landed_parts: parts of files that are landed as a whole; most files have one part. With
             `process: External`, those that are done.
         parked_parts: parts that could not be read, and with `onChange: Park` files that were
-            written anew after they were landed.
+            rewritten after they were landed.
         undecided_parts: parts that could not be read as often as the spec lets them be tried, so
-            that they stay parked until somebody decides.
-        ignored_parts: parts that somebody has given up.
+            that they stay parked until a user decides.
+        ignored_parts: parts that a user has given up.
         waiting_files: files that may still be written, when the bucket was last looked at.
         looked: when the last look at the bucket ended, ISO 8601; null before the first one.
-        error: what is wrong with the first parked part, or with files that were written anew.
+        error: what is wrong with the first parked part, or with files that were rewritten.
         next_step: the command that tries it again; empty if nothing is wrong.
         taken_parts: with `process: External`, those that takers work at.
     """

@@ -15,7 +15,7 @@ class RunStatus:
         bad_records: records dead-lettered since then.
         objects: objects landed since then.
         bytes: their size.
-        left: topics of which something is not landed; in a summary, the first of them.
+        left: topics with something that is not landed; in a summary, the first of them.
         slot: of its RUN.
         batches: COMMITs since the range before it ended.
         slices: pieces of topic partitions in them; 0 if not known, as of the first range.

@@ -1,10 +1,10 @@
-"""Which contents have numbers: the file that has the ETag and the size of another one.
+"""Finds which contents have numbers: the file that has the ETag and the size of another one.
 
 What counts is each file's last version with numbers, if all its parts have some and none of them is
 parked or given up. So these do not count, and a copy under another name is landed:
 
 - a version that was overwritten: it cannot be compared any more, and it may never have been read;
-- a file of which a part could not be read, or was given up by a decision: its copy may be the only
+- a file with a part that could not be read, or was given up by a decision: its copy may be the only
   one that can be read. Rows that were read before the damage are then landed twice;
 - one without a byte: there is nothing to land twice.
 
@@ -14,7 +14,7 @@ and is judged again by each.
 
 In memory are only fingerprints of contents, 8 bytes a file, for each piece of the index. A piece
 never changes, so after a merge only the pieces that it made are read. Two contents may have one
-fingerprint: whoever has the same contents is read from the piece, by its ETag and size in full. So
+fingerprint: a file with the same contents is read from the piece, by its ETag and size in full. So
 a collision costs a request, and never leaves a file out.
 """
 
@@ -31,7 +31,7 @@ from landfall.objects import ListedFile
 from landfall.store import Slots
 
 MAX_CONFIRMED = 10_000
-"""Of how many files is remembered whose contents they have; of others the piece is read again."""
+"""Number of files whose contents are remembered; for more, the piece is read again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 COMMITs count by part (``PartRows``). A part that was parked has another number when it is tried
 again, and what was landed under the first one belongs to the same file: it is counted under the
-first number, by which files are known. A REPLAY takes dead letters away and says where they went.
+first number, by which files are known. A REPLAY takes dead letters away and records where they
+went.
 
 A merge changes neither count, and feeds are never landed again by a backfill. So these are the
 figures of landing, with dead letters as replays have left them.
@@ -59,7 +60,7 @@ class FeedRows:
         self._first: dict[int, int] = {}
 
     def take(self, record: Record) -> None:
-        """Take the next record in; those about others change nothing.
+        """Take the next record in; records about other topics change nothing.
 
         Raises:
             Stalled: LEDGER_BROKEN, a list is gone or damaged.
@@ -113,7 +114,7 @@ class FeedRows:
             self._counts[at + 2] += part.dead_lettered - (part.rows if replayed else 0)
 
     def _forget(self, slice_: Slice) -> None:
-        """What is landed of these offsets is not known."""
+        """Mark the landed rows of these offsets as unknown."""
         first, end = slice_.offsets.start, slice_.offsets.end
         for number in range(number_of(first), number_of(end - 1) + 1) if first < end else ():
             self._unknown[self._at(number)] = True

@@ -5,7 +5,7 @@ are to be looked up in their order, as a listing has them. Any other order is as
 
 An index is only ever merged from lists that DISCOVERs name, and counts when a DISCOVER names it. A
 piece is made for one index, whose ``through`` is in its key. Since the ledger accepts no index with
-a lower one, whatever is made for an index up to the last one and is not in it is of no use to any
+a lower one, an object made for an index up to the last one and not in it is of no use to any
 later index.
 """
 
@@ -38,7 +38,7 @@ MAX_MERGED = 20
 
 
 class KnownIndex:
-    """What is known of files, by name."""
+    """Known files, by name."""
 
     def __init__(self, slots: Slots, manifest: Manifest) -> None:
         """Look up in a stored index; nothing is read yet."""
@@ -70,7 +70,7 @@ class KnownIndex:
             Stalled, Retry: as ``find``.
         """
         pieces = (read_piece(self._slots, piece) for piece in self._manifest.pieces)
-        in_pieces = chain.from_iterable(pieces)  # one of which is in memory at a time
+        in_pieces = chain.from_iterable(pieces)  # with one in memory at a time
         recent = (self._recent[name] for name in sorted(self._recent))
         older: KnownFile | None = None
         for file in heapq.merge(in_pieces, recent, key=attrgetter("name")):
@@ -112,7 +112,7 @@ class KnownIndex:
 def open_index(
     slots: Slots, keys: FeedKeys, known: KnownFiles | None, lists: Sequence[PartList]
 ) -> KnownIndex:
-    """What is known by the ledger: its last index, and the lists after it.
+    """The files that the ledger knows: its last index, and the lists after it.
 
     To be opened again once a DISCOVER names another index, whose lists it then lets go of: what an
     index has that is neither the last nor the one before may be deleted.
@@ -122,7 +122,7 @@ def open_index(
         keys: where the feed's objects are.
         known: the index that the ledger names; None for none.
         lists: lists that the ledger names, in order: all those with a part that is not in the
-            index. Others are left out.
+            index. Other lists are left out.
 
     Raises:
         Stalled: LEDGER_BROKEN, something of it is gone or damaged.
@@ -139,7 +139,7 @@ def read_manifest(slots: Slots, known: KnownFiles | None) -> Manifest:
     """The manifest of the index that the ledger names; of an empty one for None.
 
     Raises:
-        Stalled: LEDGER_BROKEN, it is gone, damaged, or not as the ledger says.
+        Stalled: LEDGER_BROKEN, it is gone, damaged, or not as the ledger records.
         Retry: the store failed.
     """
     if known is None:

@@ -121,7 +121,7 @@ class Inventory:
 
         Args:
             listing: the files there that count, in the order of their names.
-            changed: what is said of files that were written again; of those that are landed, also
+            changed: messages about files that were written again; for landed ones, also
                 the state.
 
         Raises:

@@ -1,4 +1,4 @@
-"""What is known of a file, and how an index of known files is stored. Pure.
+"""Known files, and how an index of them is stored. Pure.
 
 An index is a *manifest*, which a DISCOVER names, and *pieces*: each has the files between two
 names, in the order of names. A piece is an object of its own, so that an index shares with the one
@@ -28,7 +28,7 @@ PIECE_TEXT_BYTES = 8 * 2**20
 
 
 class FileState(StrEnum):
-    """What is known of a listed file."""
+    """A listed file."""
 
     NEW = "new"
     """No part of a file of this name has a number."""
@@ -45,12 +45,12 @@ class KnownFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
 
     Attributes:
         name: name of the file.
-        etag: its ETag, in full: nothing shorter tells two versions apart for certain.
+        etag: its ETag, in full: nothing shorter distinguishes two versions for certain.
         size: of the whole file, in bytes.
         listed_to: the byte up to which its parts have numbers.
         number: the last of these numbers.
         first: the first of them; -1 if it is in an older list.
-        is_left_out: a decision says that this version is not to be landed.
+        is_left_out: a decision excludes this version from landing.
     """
 
     name: str
@@ -62,7 +62,7 @@ class KnownFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fie
     is_left_out: bool = False
 
     def after(self, older: "KnownFile | None") -> "KnownFile":
-        """The same, with what only an older list says of the file."""
+        """The same, with what only an older list contains of the file."""
         if self.first >= 0 or older is None:
             return self
         return msgspec.structs.replace(self, first=older.first)

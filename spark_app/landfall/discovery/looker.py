@@ -1,6 +1,6 @@
 """Looks at the bucket of one feed, again and again, and stores the lists of what it finds.
 
-Everything here may take long, for it lists a bucket, so a driver calls it beside its own thread,
+Everything here may take long, for it lists a bucket, so a driver calls it outside its own thread,
 one call at a time. What a look has found counts once a DISCOVER names its list: ``adopt`` is called
 then, and only then. A look that is not adopted is made again.
 """
@@ -29,7 +29,7 @@ from landfall.store import Slots, SourceFiles
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look has found, and what a DISCOVER is to say of it.
+    """The result of a look, and the contents of its DISCOVER.
 
     Attributes:
         found: the files, and where the next look begins.
@@ -94,10 +94,11 @@ class FeedLooker:
 
         Args:
             feed: what the ledger knows.
-            again: parked parts that are to be tried again; those of files that were written again
+            again: parked parts that are to be tried again; parts of files that were written again
                 are replaced instead.
             now: the time.
-            anew: list all names, whenever they were last listed; a listing under way ends first.
+            anew: list all names, no matter when they were last listed; a listing under way ends
+                first.
 
         Raises:
             Stalled: LEDGER_BROKEN, something that the ledger names is gone or damaged;
@@ -148,7 +149,7 @@ class FeedLooker:
             self.adopt_list(seen.listed, seen.parts)
 
     def named(self, feed: Feed, names: Collection[str]) -> NamedFiles:
-        """What is known of files, and whether other versions of them are there now.
+        """Return what is known of files, and whether other versions of them are there now.
 
         Raises:
             Stalled, Retry: as ``look``.
@@ -244,7 +245,7 @@ class FeedLooker:
         return files
 
     def _same_contents(self, unread: Collection[tuple[str, str]], file: ListedFile) -> str | None:
-        """Another file with the same contents of which no part is unread for good, or for now."""
+        """Another file with the same contents and no part that is unread for good, or for now."""
         if self._contents is None:
             return None
         return self._contents.other_name(
@@ -285,7 +286,7 @@ def _can_be(name: str) -> bool:
 def _unlanded_files(
     parked: Mapping[int, ParkedPart], parts: Mapping[int, ListedPart]
 ) -> frozenset[str]:
-    """Files of which every part is parked before its first row."""
+    """Files whose parts are all parked before its first row."""
     left: dict[tuple[str, str, int], int] = {}
     for number, part in parts.items():
         if not (part.skip or parked[number].skip):

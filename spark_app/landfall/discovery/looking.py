@@ -1,8 +1,8 @@
 """One look at a bucket: which files get numbers now, and where the next listing begins. Pure.
 
-A look takes a listing, which is in the order of names, from where ``start_after`` says. It returns
-the files to number and the ``Position`` for the next look, which counts *once a DISCOVER names the
-list of these files*, or if there are none: whoever could not append it keeps the position it had,
+A look takes a listing, which is in the order of names, from ``start_after``. It returns the files
+to number and the ``Position`` for the next look, which counts *once a DISCOVER names the list of
+these files*, or if there are none: a driver that could not append it keeps the position it had,
 and finds the same files again. A driver that starts has no position, and lists all names.
 
 Between two listings of all names, a look only lists what is new: names after the last one, from the
@@ -25,7 +25,7 @@ known as        and                                         then
 ..              else                                        all its parts get numbers
 ==============  ==========================================  ===================================
 
-A look ends when ``most_parts`` parts are found. A file of which not all parts have room begins the
+A look ends when ``most_parts`` parts are found. A file whose parts do not all have room begins the
 next list. Only one that has more parts than any list is split: it is ``STARTED`` until a list has
 its last part, and the next part begins at the byte where the last one ended, even if the reader
 cuts files otherwise by then. Files are numbered by their time and name, or by their names alone;
@@ -46,7 +46,7 @@ from landfall.objects import ListedFile
 MAX_WAITING = 10_000
 """Of how many files that wait is remembered since when; of more, only where the first one is."""
 MAX_LATE = 1_000
-"""How many names are looked up one by one; the next listing of all names finds the others."""
+"""How many names are looked up one by one; the next listing of all names finds the rest."""
 PAGE_FILES = 1_000
 """How many files a listing has per request, by which it is compared with looking names up."""
 MAX_REPORTED = 100
@@ -96,7 +96,7 @@ class Position:
         return replace(self, late=frozenset(islice(late, MAX_LATE)))
 
     def is_relist_due(self, rules: Rules, now: datetime) -> bool:
-        """Whether the next listing is of all names. One that has not ended continues first."""
+        """Return whether the next listing covers all names; an open one continues first."""
         if self.relisted is None:
             return True
         return not self.has_more and now - self.relisted >= rules.relist
@@ -110,7 +110,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file of which parts get numbers, those parts, and what was known of it."""
+    """A file with parts that get numbers, those parts, and what was known of it."""
 
     file: ListedFile
     state: FileState
@@ -156,7 +156,7 @@ class Found:
 
     @property
     def has_more(self) -> bool:
-        """Whether there is more than may get numbers at once: the next look need not wait."""
+        """True if there is more than may get numbers at once: the next look need not wait."""
         return self.position.has_more
 
     def parts(self) -> tuple[ListedPart, ...]:
@@ -184,7 +184,7 @@ def look(
 
     Args:
         listing: the files after ``position.start_after(rules, now)``, in the order of their names;
-            before them those of ``position.late`` that are not after it.
+            before them the ones of ``position.late`` that are not after it.
         find: what is known of a name, by all lists that DISCOVERs name.
         position: of the last look whose list a DISCOVER names.
         rules: which files count, and when.
@@ -242,11 +242,11 @@ class _Look:
         return True
 
     def _is_late(self, name: str) -> bool:
-        """Whether it is one of the names that are looked up, to which the listing does not come."""
+        """Return whether it is a name that is looked up, and not reached by the listing."""
         return name <= self.start and name in self.position.late
 
     def found(self) -> Found:
-        """What this look has found."""
+        """The result of this look."""
         ordered = sorted(self.files, key=self._order)
         return Found(
             tuple(ordered),

@@ -1,4 +1,4 @@
-"""What is known of files that a user names, and how a part is listed again. Pure."""
+"""Files that a user names, and how a part of one is listed again. Pure."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ from landfall.ledger.feeds.part_lists import ListedPart
 
 @dataclass(frozen=True, slots=True)
 class NamedFiles:
-    """What is known of the files that a user names.
+    """State of the files that a user names.
 
     Attributes:
         parked: their parked parts, by number; of all files if none is named.
         ignored: their parts that were given up, in the same way.
-        changed: those of which another version is there now, with the parts that it would have.
+        changed: those that have another version now, with the parts that it would have.
         unknown: names without any number.
         unreadable: why a version that is there now has no parts, by name.
     """

@@ -1,4 +1,4 @@
-"""Part lists in a store: stored before a DISCOVER names them, and read by what it says of them.
+"""Part lists in a store: stored before a DISCOVER names them, and read by what it records of them.
 
 Their bytes are ``landfall.ledger.feeds.part_lists``.
 """
@@ -13,7 +13,7 @@ from landfall.store import Slots
 
 
 def write(slots: Slots, keys: FeedKeys, first: int, parts: Sequence[ListedPart]) -> PartList:
-    """Store a list of parts with the numbers from ``first`` on; return what a DISCOVER says of it.
+    """Store a list of parts with the numbers from ``first`` on; return its entry for a DISCOVER.
 
     Raises:
         ValueError: there are too few or too many parts, or one of them is none of a file.
@@ -29,7 +29,7 @@ def read(slots: Slots, keys: FeedKeys, named: PartList) -> tuple[ListedPart, ...
     """The parts in the list that a DISCOVER names, in the order of their numbers.
 
     Raises:
-        Stalled: LEDGER_BROKEN, the list is gone, damaged, or not as the DISCOVER says.
+        Stalled: LEDGER_BROKEN, the list is gone, damaged, or not as the DISCOVER records.
         Retry: the store failed.
     """
     body = stored.load(slots, named.key, named.sha256)

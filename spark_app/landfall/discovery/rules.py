@@ -1,4 +1,4 @@
-"""Which files of a bucket count, when they have settled, and what a changed one is. Pure."""
+"""Rules for the files of a bucket: which count, when one has settled, what a change is. Pure."""
 
 import re
 from collections.abc import Callable
@@ -32,13 +32,13 @@ class Rules:
 
     Attributes:
         cut: the parts of a file.
-        include: patterns, one of which matches a whole name that counts; without any, all do.
-        exclude: patterns, none of which matches a whole name that counts.
+        include: patterns; a name counts if one matches the whole of it; without any, all do.
+        exclude: patterns; a name does not count if one matches the whole of it.
         settle: for how long a file must not have been written.
         ordered_names: number the files of a look in the order of names, not of their times.
         on_change: how a file that is written again is treated.
         is_unlanded: whether no row is landed of the version of a file that has numbers, nor will
-            be: then the new version gets numbers, whatever ``on_change`` says.
+            be: then the new version gets numbers, for any ``on_change``.
         relist: how long after a listing of all names the next one is due.
         same_contents: the name of another file that has numbers and the contents of this one, if
             there is one; see ``landfall.discovery.contents``. Such a file gets no numbers. None if

@@ -53,7 +53,7 @@ def load(slots: Slots, key: str, sha256: str) -> bytes:
     """The bytes with this SHA-256, as they are stored.
 
     Raises:
-        Stalled: LEDGER_BROKEN, they are gone or are others.
+        Stalled: LEDGER_BROKEN, they are gone or different.
         Retry: the store failed.
     """
     body = slots.read(key)
@@ -65,5 +65,5 @@ def load(slots: Slots, key: str, sha256: str) -> bytes:
 
 
 def broken(problem: str) -> Stalled:
-    """The error to raise for an object that is not what the ledger says; the text names its key."""
+    """The error to raise for an object that differs from the ledger; the text names its key."""
     return Stalled(Reason.LEDGER_BROKEN, problem)

@@ -1,11 +1,11 @@
 """Reads a lane's ledger from the store, and appends to it.
 
-Exactly one record wins each slot, whoever appends, and a driver learns for certain whether the
-record is its own. The slots of an epoch are numbered from 0 under a prefix of their own; only its
-owner appends there, and the OPEN of the next epoch takes its first free slot, which seals it.
-Slots of sealed epochs may go once a segment holds their bytes, but never the first of an epoch nor
-the one that seals it: a driver that was frozen may create a slot again that is gone, and then finds
-the next epoch's first slot taken.
+Exactly one record wins each slot, no matter how many append, and a driver learns for certain
+whether the record is its own. The slots of an epoch are numbered from 0 under a prefix of their
+own; only its owner appends there, and the OPEN of the next epoch takes its first free slot, which
+seals it. Slots of sealed epochs may go once a segment holds their bytes, but never the first of an
+epoch nor the one that seals it: a driver that was frozen may create a slot again that is gone, and
+then finds the next epoch's first slot taken.
 
 ``reading`` has ``Lane``, ``writing`` has ``LaneWriter``, ``segments`` what is rolled up,
 ``locating`` finds an offset there.

@@ -12,7 +12,7 @@ from landfall.store import Slots
 
 
 def expired_keys(slots: Slots, group: str, lane: str) -> list[str]:
-    """The keys of the objects that say what has expired, in the order of their slots."""
+    """The keys of the objects that record what has expired, in the order of their slots."""
     prefix = expired_prefix(group, lane)
     keys = (stat.key for stat in slots.list_after(prefix))
     return [key for key in keys if is_expired_key(prefix, key)]
@@ -22,7 +22,7 @@ def read_expired(slots: Slots, group: str, lane: str) -> ExpiredLetters:
     """The dead letters of the lane that have expired by now.
 
     Raises:
-        Stalled: LEDGER_BROKEN, the object that says so is damaged.
+        Stalled: LEDGER_BROKEN, the object that records it is damaged.
         Retry: the store does not answer.
     """
     while keys := expired_keys(slots, group, lane):

@@ -1,4 +1,4 @@
-"""Finds what the segments say about one offset with a few requests, whatever their number."""
+"""Finds what the segments contain about one offset with a few requests, whatever their number."""
 
 from landfall import ledger
 from landfall.lane.reading import Lane
@@ -27,7 +27,7 @@ def records_in_segments(lane: Lane, tp: TopicPartition, offset: int) -> list[Rec
     found: list[Record] = []
     for segment, is_last_life in _candidates(lane, state, tp, offset):
         about = segment.index(tp)
-        if is_last_life:  # what the segment says about the topic before it was created again
+        if is_last_life:  # what the segment contains about the topic before it was created again
             about = about[_last_begin(about) :]
         seqs = sorted({e.at for e in about if e.start <= offset < e.end})
         found += [ledger.decode(seq, segment.body(seq)) for seq in seqs]
@@ -37,7 +37,7 @@ def records_in_segments(lane: Lane, tp: TopicPartition, offset: int) -> list[Rec
 def _candidates(
     lane: Lane, state: State, tp: TopicPartition, offset: int
 ) -> list[tuple[StoredSegment, bool]]:
-    """The segments that say something about the offset, and whether the topic began there."""
+    """The segments that concern the offset, and whether the topic began there."""
     by_first = {rolled.first: StoredSegment(lane.slots, rolled.key) for rolled in state.segments}
     newest, found = len(state.segments) - 1, list[tuple[StoredSegment, bool]]()
     while newest >= 0:

@@ -84,10 +84,10 @@ class Lane:
     def bodies_about(
         self, state: State, ranges: Mapping[TopicPartition, OffsetRange]
     ) -> Iterator[tuple[int, bytes]]:
-        """Numbers and bytes of the slots through ``state`` that say something about these offsets.
+        """Numbers and bytes of the slots through ``state`` that concern these offsets.
 
-        Others are among them. Segments are read by their index, so that this costs little however
-        long the ledger is.
+        Other slots are among them. Segments are read by their index, so that this costs little
+        however long the ledger is.
 
         Raises:
             Stalled: LEDGER_BROKEN, a slot in between is missing.
@@ -265,7 +265,7 @@ class Lane:
     def slots_to_roll(self, state: State, last: int) -> list[bytes]:
         """The bytes of the slots from the first that no segment holds through ``last``.
 
-        Their hashes are checked, also that of the last, which the slot after it names.
+        Their hashes are checked, also the last one's, which the slot after it names.
 
         Raises:
             Stalled: LEDGER_BROKEN, a slot is missing or its hash is wrong.

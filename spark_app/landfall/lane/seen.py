@@ -1,7 +1,7 @@
-"""Which decided objects are visible, by a look at them, where the ledger does not say so yet.
+"""Finds visible objects by a look at them, where the ledger does not record it yet.
 
-A record says what was visible when it was written. So the last COMMIT of a driver that idles, was
-killed, or waits behind a REPLACE is not *confirmed*, which says nothing about its objects: they may
+A record states what was visible when it was written. So the last COMMIT of a driver that idles, was
+killed, or waits after a REPLACE is not *confirmed*, which does not concern its objects: they may
 all be there. Who must not take "not known to be visible" for "absent" asks here.
 """
 
@@ -21,10 +21,10 @@ Stat = Callable[[str], ObjectStat | None]
 
 
 class SeenObjects:
-    """The objects that were found where their records say. For one thread.
+    """The objects that were found where their records place them. For one thread.
 
-    What was seen once is not looked up again: it stays until a REPLACE lets it retire, of which
-    the ledger tells.
+    What was seen once is not looked up again: it stays until a REPLACE lets it retire, which the
+    ledger records.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SeenObjects:
     def through(self, state: State) -> int:
         """The slot up to which everything is visible, by the ledger and by a look at the objects.
 
-        It ends before a REPLACE that is not confirmed: new objects that are visible do not say
+        It ends before a REPLACE that is not confirmed: new objects that are visible do not show
         that the old ones have retired.
 
         Raises:

@@ -78,7 +78,7 @@ class StoredSegment:
                 yield seq, body
 
     def slots_about(self, ranges: Mapping[TopicPartition, OffsetRange]) -> Collection[int]:
-        """The slots that say something about these offsets, or may about those of any range.
+        """The slots that concern these offsets, or may concern any range.
 
         All of them if software wrote the segment that did not list the latter.
         """
@@ -154,11 +154,11 @@ class StoredSegment:
         return self._entries(self.directory.index, tp)
 
     def catalog(self, tp: TopicPartition) -> list[Entry]:
-        """Which segments of its group, up to this one, say something about a topic partition."""
+        """The segments of its group, up to this one, that concern a topic partition."""
         return self._entries(self.directory.catalog, tp)
 
     def catalog_bucket(self, number: int) -> tuple[Entry, ...]:
-        """What the catalog has in a bucket."""
+        """The entries of the catalog in a bucket."""
         return self._bucket(self.directory.catalog[number])
 
     def _entries(self, spans: tuple[segments.Span, ...], tp: TopicPartition) -> list[Entry]:
@@ -204,10 +204,10 @@ def sealed_through(state: State, most: int) -> int:
 
 
 def store_segment(slots: Slots, group: str, lane: str, state: State, bodies: list[bytes]) -> Rolled:
-    """Store the slots that follow the last segment, read the segment back, and say what it is.
+    """Store the slots that follow the last segment, read the segment back, and describe it.
 
     Raises:
-        Stalled: LEDGER_BROKEN, the slots are not those of the ledger, or what was read back is not
+        Stalled: LEDGER_BROKEN, the slots are not the ledger's, or what was read back is not
             what was stored.
         Retry: the store failed.
     """

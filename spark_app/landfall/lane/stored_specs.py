@@ -26,7 +26,7 @@ def read_spec(
         slots: hold the stored specs.
         lane: the group's name and the lane's.
         name: the digest, as an OPEN has it; empty for none.
-        place: the fields of ``output`` that say where objects are, which is not stored.
+        place: the fields of ``output`` that define where objects are, which is not stored.
 
     Raises:
         Retry: the store does not answer.

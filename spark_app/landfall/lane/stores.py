@@ -36,7 +36,7 @@ def as_one(
     """The stores of a group as one.
 
     Args:
-        objects: the store of all that is in none of the others.
+        objects: the store of all other objects.
         ledger: the store of the ledger, if that is another one.
         letters: the places of dead letters that are known, by their ids.
     """

@@ -85,7 +85,7 @@ class LaneWriter:
 
         Args:
             lane: lane to open.
-            request: what the OPEN says.
+            request: the contents of the OPEN.
             clock: source of the records' times.
             on_retry: called each time the store failed and the same bytes are about to be sent
                 again.
@@ -147,7 +147,7 @@ class LaneWriter:
         return self.state
 
     def is_fenced(self) -> bool:
-        """Whether another driver has opened the lane, by what the store shows now; thread-safe.
+        """Return whether another driver has opened the lane, by a look at the store; thread-safe.
 
         Raises:
             Retry: the store failed.
@@ -157,10 +157,10 @@ class LaneWriter:
         return self._lane.follow(state).writer != state.writer
 
     def newer_owner(self, read: Read) -> str:
-        """Which driver has opened the lane since, as a sentence; empty if none has. Thread-safe.
+        """The driver that has opened the lane since, as a sentence; empty if none has. Thread-safe.
 
         Reads only the slot after this writer's last record. That slot may hold this writer's own
-        next record, while its append is still waiting for the response: its bytes say so. Anything
+        next record, while its append is still waiting for the response: its bytes show it. Anything
         but an OPEN is left for the next append to find.
 
         Raises:
@@ -289,7 +289,7 @@ def claim_output_root(slots: Slots, owner: str) -> None:
 
 
 def claim(slots: Slots, owner: str, destination: str = "") -> str:
-    """Record that an output root, or a destination in it, belongs to ``owner``, if to nobody yet.
+    """Record ``owner`` as the owner of an output root, or of a destination in it, if it has none.
 
     The output root of another group may be where a destination of this one is, so both are claimed
     in the same way. Returns to whom it belongs, from now on.
@@ -304,7 +304,7 @@ def claim(slots: Slots, owner: str, destination: str = "") -> str:
 
 
 def output_owner(slots: Slots) -> str | None:
-    """To whom an output root belongs; None if to nobody yet. Raises Retry: the store failed."""
+    """The owner of an output root; None if it has no owner yet. Raises Retry: the store failed."""
     body = slots.read(object_names.owner_key())
     return None if body is None else _owner(body)
 

@@ -1,10 +1,10 @@
-"""The ledger: the append-only chain of records that says what is landed, and its fold. Pure.
+"""The ledger: the append-only chain of records of what is landed, and its fold. Pure.
 
 A lane's ledger is a chain of small JSON records, one per slot. A slot is created once and never
 changed. ``fold`` takes a lane's state over the next slot or raises; the state folded from the start
-says everything: which offsets are landed, which objects are decided but perhaps not visible yet,
-and who may write next. Appending a COMMIT is the commit point: before it nothing is landed, after
-it everything it names is.
+contains everything: which offsets are landed, which objects are decided but perhaps not visible
+yet, and who may write next. Appending a COMMIT is the commit point: before it nothing is landed,
+after it everything it names is.
 
 ``records`` has the record types and their bytes, ``entries`` what they list, ``state`` what they
 add up to, ``totals`` its counters, ``folding``, ``decisions``, ``completeness`` and ``runs`` the
@@ -12,9 +12,9 @@ fold, ``effects`` what each record does, as events for all other readers, ``open
 objects were made, ``snapshot`` a state as bytes, ``segments`` closed stretches as bytes,
 ``offsets`` the arithmetic of ranges, ``task_results`` what tasks return. Three rooms: ``feeds`` has
 files as a source, with the lists of their parts and the leases of these; ``replace`` the objects
-that replace others; ``names`` the keys of all that is stored.
-Reading the chain from a store and appending to it is in ``landfall.lane``, outside this package:
-nothing here does I/O, reads a clock or logs.
+that replace older ones; ``names`` the keys of all that is stored. Reading the chain from a store
+and appending to it is in ``landfall.lane``, outside this package: nothing here does I/O, reads a
+clock or logs.
 """
 
 from landfall.ledger.entries import (

@@ -2,7 +2,7 @@
 
 A **horizon** is an event time of a topic. A driver decides it once every topic partition of the
 topic has landed past it by the delay, or has nothing more. It counts from the slot on at which all
-that was decided before it is visible, so whoever follows the ledger finds every object that a
+that was decided before it is visible, so a reader that follows the ledger finds every object that a
 complete hour has before the horizon that completes it. What becomes visible later in that hour is
 late, by the order of the slots alone.
 
@@ -48,7 +48,7 @@ def finalize(state: State, record: Finalize) -> State:
 
 
 def settled(state: State, record: Record) -> State:
-    """The state after a slot, with those horizons in effect of which all is visible.
+    """The state after a slot, with those horizons in effect whose data is all visible.
 
     A REPAIR may make missing objects due again, under its own slot: all wait for that, too.
     """
@@ -74,7 +74,7 @@ def settled(state: State, record: Record) -> State:
 
 
 def topics_with_missing(state: State) -> frozenset[str]:
-    """The topics of which decided objects are missing."""
+    """The topics with missing decided objects."""
     return frozenset(
         decisions.topic_partition(o.upload.key).topic
         for objects in state.missing.values()

@@ -224,7 +224,7 @@ def _not_empty(
 def _not_for_lost(
     state: State, objects: Iterable[LandedObject]
 ) -> Mapping[TopicPartition, Blocked]:
-    """The blocks, without those of these objects' topic partitions that miss nothing any more."""
+    """The blocks, except of these objects' topic partitions that miss nothing any more."""
     missing = {topic_partition(o.upload.key) for objects in state.missing.values() for o in objects}
     free = {
         tp

@@ -20,7 +20,7 @@ DISCOVER    ``PartsNumbered``
 ==========  ===================================================================================
 
 The events of a record are what it decides. What is decided counts once it is visible, from the slot
-on whose header says so; ``ledger.fold_applied`` and ``landfall.driver.decide.landed_now`` know it.
+whose header states it; ``ledger.fold_applied`` and ``landfall.driver.decide.landed_now`` know it.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -153,7 +153,7 @@ class ObjectsReplaced(msgspec.Struct, frozen=True):
 
     @property
     def changes_rows(self) -> bool:
-        """Whether its ranges get other rows, and not the same ones in other objects."""
+        """True if its ranges get other rows, and not the same ones in other objects."""
         return changes_rows(self.record.purpose, self.record.undoes)
 
 

@@ -1,4 +1,4 @@
-"""What records list: who decided, which topic partitions, up to which offsets. Pure.
+"""Entries that records list: who decided, which topic partitions, up to which offsets. Pure.
 
 The names of the fields are part of the persisted format, as in ``records``.
 """
@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     The topic id distinguishes a topic from another one created later under the same name. A
     ``feed`` is of files, and its offsets are those that DISCOVERs hand out. The files of an
-    ``external`` feed are processed by others, by LEASEs, and nothing of them is landed.
+    ``external`` feed are processed by other programs, by LEASEs, and nothing of them is landed.
     """
 
     topic_partition: TopicPartition
@@ -74,7 +74,7 @@ class Horizon(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     """The event time ``until`` (ms) below which a topic is complete.
 
     ``drained`` are Kafka partitions with the checkpoint at which they had nothing more when the
-    driver looked. For every other one, the latest event time landed is behind the horizon by at
+    driver looked. For every other one, the latest event time landed is later than the horizon by at
     least the delay.
     """
 
@@ -98,8 +98,8 @@ class ClosedTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 class Rolled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Slots ``first`` to ``last``, whose bytes are stored together in the segment ``key``.
 
-    ``last`` is the OPEN that seals ``epoch``. ``sha256`` is that of the segment's bytes, ``before``
-    the hash of the slot before the first, and ``after`` that of the last.
+    ``last`` is the OPEN that seals ``epoch``. ``sha256`` is of the segment's bytes, ``before``
+    the hash of the slot before the first, and ``after`` the last one's.
     """
 
     first: int
@@ -114,7 +114,7 @@ class Rolled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PartList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parts of files with the numbers ``first`` to ``end - 1``, listed in the object ``key``.
 
-    ``sha256`` is that of the object's bytes, ``files`` and ``bytes`` what the parts are of.
+    ``sha256`` is of the object's bytes, ``files`` and ``bytes`` what the parts are of.
     """
 
     key: str

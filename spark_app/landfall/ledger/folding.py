@@ -57,7 +57,7 @@ def fold(state: State, body: bytes) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """What a slot is the first to call visible.
+    """The objects that a slot is the first to call visible.
 
     Attributes:
         objects: of COMMITs and REPLAYs, as their last REPAIRs name them.

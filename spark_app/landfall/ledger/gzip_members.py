@@ -1,7 +1,7 @@
 """Gzip members of the ledger: segments, lists of parts, lists of replaced objects. Pure.
 
-Whoever may write to the bucket can write a member that becomes gigabytes, so each kind has a limit
-that a driver's memory can bear.
+A program that may write to the bucket can write a member that becomes gigabytes, so each kind has a
+limit that a driver's memory can bear.
 """
 
 import zlib

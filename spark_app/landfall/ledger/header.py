@@ -1,4 +1,4 @@
-"""What every record of the ledger has. Pure.
+"""The header of every record of the ledger. Pure.
 
 The names of the fields are part of the persisted format, as in ``records``.
 """

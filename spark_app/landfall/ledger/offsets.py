@@ -79,7 +79,7 @@ class Checkpoint:
     next_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # A copy behind a proxy: a caller that keeps and changes its dict cannot move the
+        # A copy under a proxy: a caller that keeps and changes its dict cannot move the
         # checkpoint.
         object.__setattr__(self, "next_offsets", MappingProxyType(dict(self.next_offsets)))
 
@@ -133,7 +133,7 @@ class Checkpoint:
         return _owning(advanced)
 
     def _copied(self) -> dict[TopicPartition, int]:
-        # ``copy`` clones the table of the dict behind the proxy; ``dict(proxy)`` would hash every
+        # ``copy`` clones the table of the dict under the proxy; ``dict(proxy)`` would hash every
         # key again, which takes twenty times as long.
         return cast("MappingProxyType[TopicPartition, int]", self.next_offsets).copy()
 

@@ -1,7 +1,7 @@
 """By which stored spec an object was made. Pure.
 
 The owner of a lane lands by the spec that its OPEN names. Merges and copies keep the format of what
-they are made of, so their spec is that of the record which landed their rows: ``MadeIn``
+they are made of, so their spec is the one by which their rows were landed: ``MadeIn``
 finds that record, and ``OpenedSpecs`` the spec that the owner of its slot had.
 """
 
@@ -62,7 +62,7 @@ class MadeIn:
     def _source(self, key: str, slot: int) -> DecidedObject | None:
         """An object that one was made of, which a REPLACE names; all of them are of one spec.
 
-        None if nothing says, as of what a backfill has landed.
+        None if nothing records it, as of what a backfill has landed.
         """
         listed = self._list(slot)
         new = listed.new.get(key)
@@ -80,7 +80,7 @@ class MadeIn:
             one = Section(name.partition, landed.rows, landed.first_offset, landed.last_offset)
             if overlap((one,), new.sections):
                 return old
-        # Half of one that was cut may have rows of other Kafka partitions than its name says.
+        # Half of one that was cut may have rows of other Kafka partitions than its name shows.
         return next((old for old in alike if overlap(self._sections(old), new.sections)), None)
 
     def _sections(self, old: DecidedObject) -> tuple[Section, ...]:
@@ -111,7 +111,7 @@ class _List:
             self.by_folder[_folder(each.key)].append(each)
 
     def copied(self, key: str) -> DecidedObject | None:
-        """The object of which one is a copy: it has the same name, but for the plan."""
+        """The original of a copied object: it has the same name, but for the plan."""
         return self._by_name.get(renamed(key, 0))
 
 

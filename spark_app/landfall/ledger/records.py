@@ -5,13 +5,13 @@ enter and leave. ``Commit`` lands ranges. ``Repair`` names a new upload for a de
 upload was lost. ``Hole`` skips a range of lost data. ``Snapshot`` points to a stored state, so that
 opening a lane reads only the records after it. ``Yield`` hands the lane over.
 
-``Block`` stops topic partitions until a user decides, and ``Unblock`` is such a decision.
-``Lost`` gives up decided objects that can never be made. ``Replay`` lands dead letters again.
-``Finalize`` says up to which event time topics are complete, ``Run`` that a closed range is landed,
+``Block`` stops topic partitions until a user decides, and ``Unblock`` is such a decision. ``Lost``
+gives up decided objects that can never be made. ``Replay`` lands dead letters again. ``Finalize``
+records up to which event time topics are complete, ``Run`` that a closed range is landed,
 ``Applied`` that more objects are visible. ``Discover`` numbers parts of files, which are the log of
 a feed. ``Lease`` gives such parts to a worker that is none of Landfall's, ``Extend`` gives it more
-time, and ``LeaseOutcome`` records their outcome. ``Replace`` puts objects in the place of
-others, and ``Retired`` says that those are gone. A ``Decision`` says who asked for what, and why.
+time, and ``LeaseOutcome`` records their outcome. ``Replace`` replaces objects, and ``Retired``
+records that the old ones are gone. A ``Decision`` names who asked for what, and why.
 
 The names of the types' tags and fields are the persisted format: renaming one is a new version.
 """
@@ -186,10 +186,10 @@ class Run(BaseRecord, frozen=True, tag="RUN", omit_defaults=True):
     """A closed range is landed and visible: what Kafka dated before ``until`` (ms).
 
     Of a feed it is every file that was written before. ``began`` is when a driver began to land it,
-    ISO 8601 in UTC. ``left`` are the topics of which something is not landed, because it is blocked
-    or cannot be read. Once there are fewer of them, another RUN with the same ``until`` may follow.
-    ``delay`` (ms) is how long records may be late: no topic is complete within the delay before the
-    end of the range.
+    ISO 8601 in UTC. ``left`` are the topics with something that is not landed, because it is
+    blocked or cannot be read. Once there are fewer of them, another RUN with the same ``until`` may
+    follow. ``delay`` (ms) is how long records may be late: no topic is complete within the delay
+    before the end of the range.
     """
 
     until: int
@@ -202,10 +202,10 @@ class Run(BaseRecord, frozen=True, tag="RUN", omit_defaults=True):
 class Discover(BaseRecord, frozen=True, tag="DISCOVER", omit_defaults=True):
     """Parts of files get the next numbers of a feed, by a list that is stored before.
 
-    ``again`` are parked parts that get other numbers in this list, ``replaced`` those of files of
-    which another version is there now, ``ignored`` those that a decision gives up. With a decision,
-    ``again`` may also be of parts that were given up. ``known`` names what is stored of all files
-    with parts below a number, by which files are found to be new.
+    ``again`` are parked parts that get other numbers in this list, ``replaced`` those of files that
+    have another version now, ``ignored`` those that a decision gives up. With a decision, ``again``
+    may also be of parts that were given up. ``known`` names what is stored of all files with parts
+    below a number, by which files are found to be new.
     """
 
     topic_partition: TopicPartition
@@ -243,7 +243,7 @@ class Extend(BaseRecord, frozen=True, tag="EXTEND", omit_defaults=True):
 class LeaseOutcome(BaseRecord, frozen=True, tag="OUTCOME", omit_defaults=True):
     """The outcome of parts of a lease that its holder no longer has.
 
-    ``done`` is final. The others may be leased again: ``failed`` and ``expired`` ones, which are
+    ``done`` is final. The rest may be leased again: ``failed`` and ``expired`` ones, which are
     all that are left, after one more attempt, and ``returned`` ones as if they never were. ``at``
     (ms) is when the driver recorded it.
     """
@@ -260,18 +260,19 @@ class LeaseOutcome(BaseRecord, frozen=True, tag="OUTCOME", omit_defaults=True):
 
 
 class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
-    """Objects retire, and others take their place, as a list says that is stored before.
+    """Objects are replaced by new ones, as a list defines that is stored before.
 
     The new ones are decided as by a COMMIT, and carry ``token``. The record is applied once they
-    are visible. From then on a copy is kept of each old one, and it is deleted: RETIRED says when
-    nothing is left.
+    are visible. From then on a copy is kept of each old one, and it is deleted: RETIRED records
+    when nothing is left.
 
     Attributes:
         token: what is in the metadata of each new object.
         purpose: what it is for.
         listed: the list.
-        read_through: the slot up to which everything was applied, as whoever made the list read the
-            ledger. What retires was visible by then, and nothing else of the folders had retired.
+        read_through: the slot up to which everything was applied, as the author of the list read
+            the ledger. What retires was visible by then, and nothing else of the folders had
+            retired.
         folders: in which any of these objects are, sorted.
         slices: per topic partition, from the first of the records in these objects to the last.
         instead: the slot of a REPLACE that is not applied, and that this one supersedes; -1 for
@@ -318,7 +319,7 @@ class Replace(BaseRecord, frozen=True, tag="REPLACE", omit_defaults=True):
 class Retired(BaseRecord, frozen=True, tag="RETIRED"):
     """Nothing is left of what retires by the REPLACEs in these slots, which are applied.
 
-    What somebody else has put in the place of such an object stays there.
+    An object that another program has put under such a name stays there.
     """
 
     slots: tuple[int, ...]
@@ -332,7 +333,7 @@ class Snapshot(BaseRecord, frozen=True, tag="SNAPSHOT"):
 
 
 class Applied(BaseRecord, frozen=True, tag="APPLIED"):
-    """More objects are visible, as ``applied_through`` says, and nothing else is to be recorded.
+    """More objects are visible, by ``applied_through``, and nothing else is to be recorded.
 
     Without it, who reads the ledger would not learn of them before the next record, which in an
     idle group may be a day later.

@@ -24,7 +24,8 @@ def end(state: State, record: Run) -> State:
 
     Raises:
         ValueError: the range is not after the one before, something that is committed is not
-            visible, a topic is neither landed nor left, or it is not complete as the record says.
+            visible, a topic is neither landed nor left, or it is not as complete as the record
+            states.
     """
     _check_order(state, record)
     _check_visible(state, record)

@@ -3,12 +3,12 @@
 A segment is a row of gzip members, then a trailer::
 
     blocks      the slots' bytes, one slot a line; ``zcat`` shows them
-    index       per bucket of topic partitions, which slots say something about which offsets
-    catalog     per bucket, which segments of the same group say something about which offsets
+    index       per bucket of topic partitions, which slots concern which offsets
+    catalog     per bucket, which segments of the same group concern which offsets
     directory   where all that is, as JSON
     trailer     ``LANDSEG1`` and the directory's length, eight bytes each
 
-Segments form groups of ``GROUP_SIZE``. The catalog of a group's newest segment says which segments
+Segments form groups of ``GROUP_SIZE``. The catalog of a group's newest segment lists which segments
 of the group matter for an offset, so that one need not look into each.
 """
 
@@ -62,7 +62,7 @@ _GZIP = 31
 
 
 class Span(msgspec.Struct, frozen=True, array_like=True):
-    """A gzip member in a segment; of no bytes if there is nothing to say."""
+    """A gzip member in a segment; of no bytes if it has no contents."""
 
     start: int
     length: int
@@ -110,9 +110,9 @@ class Directory(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """Slot or segment ``at`` says something about ``offsets`` of a topic partition.
+    """Slot or segment ``at`` concerns ``offsets`` of a topic partition.
 
-    ``begins`` says that the topic partition enters or leaves there: a recreated topic's offsets
+    ``begins`` means that the topic partition enters or leaves there: a recreated topic's offsets
     begin again.
     """
 
@@ -152,7 +152,7 @@ class Built:
 
 
 def build(group: str, first: int, ordinal: int, bodies: Sequence[bytes], catalog: Bucket) -> Built:
-    """The segment of slots ``first`` and following, the last of which seals an epoch.
+    """The segment of slots ``first`` and following, where the last one seals an epoch.
 
     Args:
         group: name of the group, which the keys of its dead letters begin with.
@@ -271,7 +271,7 @@ def _blocks(first: int, bodies: Iterable[bytes]) -> Iterator[tuple[int, list[byt
 
 
 def entries_of(group: str, record: Record) -> Iterator[Entry]:  # noqa: C901, PLR0912  # one arm per record type
-    """What a record says something about."""
+    """The offsets that a record concerns."""
     seq = record.header.seq
 
     def entry(tp: TopicPartition, offsets: OffsetRange, *, begins: bool = False) -> Entry:

@@ -1,4 +1,4 @@
-"""The state of a lane: what all its records together say. Pure.
+"""The state of a lane: the sum of all its records. Pure.
 
 ``landfall.ledger.fold`` takes a state over the next record.
 """
@@ -48,7 +48,7 @@ KEPT_RUNS = 50
 
 
 class LaneOwnership(StrEnum):
-    """Whether a driver owns the lane."""
+    """The ownership of the lane."""
 
     NOBODY_YET = "nobody yet"
     HELD = "held"
@@ -216,7 +216,7 @@ class EndedRun:
         until: milliseconds since 1970-01-01 UTC, by Kafka timestamps.
         began: when a driver began to land it, as recorded.
         ended: when its RUN was written, as recorded.
-        left: topics of which something is not landed.
+        left: topics with something that is not landed.
         totals: what was landed since the run before, or since the ledger began.
         slot: of its RUN.
         work: of the COMMITs since the run before; none is known of the first run.
@@ -287,21 +287,21 @@ class State:
             enter again.
         replayed: keys of the members' dead-letter objects that were replayed.
         decision_ids: ids of the last decisions, oldest first.
-        epochs: the first slot of each epoch that no segment contains; the last is that of the
-            present epoch.
+        epochs: the first slot of each epoch that no segment contains; the last is the present
+            epoch's.
         segments: every stretch of the ledger that is rolled up, in order and without a gap.
         changed_seq: the last slot that changes the outcome of offsets before its checkpoint: a
             topic partition that entered or left, lost objects, a replay; -1 for none.
         horizons: the event time (ms) up to which each topic is complete and all of it is visible.
-        pending_horizons: those decided, of which something is not visible yet, oldest first.
+        pending_horizons: decided ones whose data is not all visible yet, oldest first.
         runs: the last closed ranges that were landed, oldest first.
         run_totals: the counters at the last of them.
         run_work: what tasks did since then. It begins with the first run, so that it is the same in
             a ledger with a snapshot of before there were runs.
         feeds: the members that have files.
         replacing: by slot, the REPLACEs that are not known to be applied.
-        retiring: by slot, those that are applied, and of whose old objects some may be left.
-        replaced: folders of which objects were replaced, with the slot of the last such REPLACE.
+        retiring: by slot, those that are applied, with old objects that may be left.
+        replaced: folders where objects were replaced, with the slot of the last such REPLACE.
         replaced_known_from: the lowest slot up to which a plan must have read the ledger, so that
             ``replaced`` has every REPLACE after it.
         rewritten: the ranges of members that a backfill landed again, in order.

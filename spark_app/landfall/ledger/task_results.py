@@ -22,7 +22,7 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 
 
 class ObjectKind(StrEnum):
-    """Whether an object holds landed records or dead letters."""
+    """The kind of an object: landed records or dead letters."""
 
     DATA = "data"
     DEAD_LETTERS = "dead-letters"
@@ -123,8 +123,8 @@ class LandedSlice(Struct, frozen=True, gc=False):
         latest_ms: the latest event time among the landed records, in milliseconds since 1970-01-01
             UTC; -1 if none is known. A record counts as what is earlier, its event time or its
             Kafka timestamp, and not at all if that is later than when it was read: so one clock
-            that is ahead does not make all others late. If no record was landed, the latest Kafka
-            timestamp. Ignored in comparisons.
+            that is ahead does not make all other records late. If no record was landed, the latest
+            Kafka timestamp. Ignored in comparisons.
         read_from: the group whose objects it was read from, if Kafka had lost the records.
         unexpected: how many of the dead letters a bug caused; UNSET if none.
         rules: by which it was cut into objects, see ``landing_rules``; UNSET for the first. Ignored
@@ -285,8 +285,8 @@ class LandingRules(IntEnum):
 
     A REPAIR lands a committed slice again and needs the same objects with the same rows. Which rows
     an object has depends on where chunks end, because memory is checked after each, and on what
-    memory is counted. So a result says by which rules it was made, and its slice is landed again by
-    these. Results of a version without this number have ``PAYLOADS``.
+    memory is counted. So a result names the rules by which it was made, and its slice is landed
+    again by these. Results of a version without this number have ``PAYLOADS``.
     """
 
     PAYLOADS = 1
@@ -301,7 +301,7 @@ class LandingRules(IntEnum):
 
     @classmethod
     def of(cls, number: int) -> "LandingRules":
-        """Return the rules of a result; those of a later version are not known here.
+        """Return the rules of a result; rules of a later version are not known here.
 
         The newest rules are the best guess for them: if they give other rows, nothing is replaced.
         """

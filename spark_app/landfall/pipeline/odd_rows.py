@@ -1,4 +1,4 @@
-"""The few rows because of which a column cannot be read at once. Pure.
+"""The few rows that keep a column from being read at once. Pure.
 
 A function of a library that converts a column fails as a whole for one value that it does not take,
 and the way that finds the value is many times as dear. So texts with characters that hardly any

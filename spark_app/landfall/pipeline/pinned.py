@@ -2,8 +2,9 @@
 
 A spec names a file and its SHA-256, in the option ``sha256`` of the decoder or the step; a file
 with other bytes is refused when the group is built. A new file is a new checksum in the spec, and
-so a new revision of the group. Where a decoder's spec names no checksum, the driver adds that of
-the file it has read to the spec that it stores and sends to its tasks (``registry.pinned``).
+so a new revision of the group. Where a decoder's spec names no checksum, the driver adds the
+checksum of the file it has read to the spec that it stores and sends to its tasks
+(``registry.pinned``).
 """
 
 from collections.abc import Callable, Iterable

@@ -202,7 +202,7 @@ class Publisher(Protocol):
 
 
 class PublisherType(Protocol):
-    """The class behind a built-in name or the import path of a plug-in.
+    """The class of a built-in name or the import path of a plug-in.
 
     One that knows ``Stretch.replaced`` has the attribute ``follows_replacements``, which is true.
     Without it, a spec that allows replacements is refused.

@@ -10,8 +10,8 @@ those that Confluent's clients know without a reference are there for both.
 A registry's texts and names belong to anyone who may register a schema. So the process gets neither
 as arguments, has limits and no environment (``run_protoc``), and names become files only if they
 are plain relative paths. What is wrong with a schema is a ValueError, which makes rows bad; only
-what says nothing about it is another error. See
-[decision 44](adr/0044-names-of-others-are-no-arguments.md).
+what does not concern it is another error. See [decision
+44](adr/0044-names-of-others-are-no-arguments.md).
 """
 
 import base64
@@ -243,7 +243,7 @@ def _protoc(folder: Path) -> str:
     """Run protoc in a folder, with limits and without an environment; returns why it fails.
 
     Raises:
-        Retry: it did not start, took too long or was killed, which says nothing about the schema.
+        Retry: it did not start, took too long or was killed, which does not concern the schema.
     """
     package = find_spec("grpc_tools")
     assert package is not None, "checked when the decoder was built"

@@ -19,7 +19,7 @@ class EventSource(Protocol):
         ...
 
     def forget(self) -> None:
-        """Never give again what ``receive`` gave, if that is for anybody to say.
+        """Never give again what ``receive`` gave, if the source can be told so.
 
         Raises:
             Retry, Stalled: as ``receive``.

@@ -1,7 +1,7 @@
 """Tokens for Amazon MSK's IAM: a signed URL of the action ``kafka-cluster:Connect``, in base64.
 
 ``oauth_cb: landfall.source.msk_iam:token`` among a group's Kafka properties uses it, as the guide
-"Log in to Kafka" says. boto3 finds the credentials, so they are the pod role's.
+"Log in to Kafka" describes. boto3 finds the credentials, so they are the pod role's.
 """
 
 import base64

@@ -88,13 +88,13 @@ class Uploads(Protocol):
     def pauses_before_lost(self) -> Sequence[float]:
         """Seconds between looks at an upload that seems lost, before it counts as lost.
 
-        Empty if a completion is atomic, so that nobody ever finds neither upload nor object.
+        Empty if a completion is atomic, so that no reader ever finds neither upload nor object.
         """
         ...
 
     @property
     def discards_uploads(self) -> bool:
-        """Whether anybody can discard an upload. If not, the store does it alone, after a time.
+        """True if any process can discard an upload. If not, the store does it alone, after a time.
 
         Then ``abort`` does nothing, and ``open_uploads`` finds none.
         """
@@ -117,7 +117,8 @@ class Uploads(Protocol):
         """Upload part ``number`` from ``length`` bytes of the visible object ``source``.
 
         They are those from byte ``start`` on, at least one, and the object must have them all. A
-        store that can copy them does; through others they are sent from here, and are in memory.
+        store that can copy them does; through other stores they are sent from here, and are in
+        memory.
 
         Raises:
             FileNotFoundError: there is no such object.
@@ -129,8 +130,8 @@ class Uploads(Protocol):
 
         Args:
             upload: a decided upload.
-            is_fresh: nobody has tried to complete it before, and it was uploaded a moment ago. A
-                clear answer to the one request may then be believed without a look at the object.
+            is_fresh: no process has tried to complete it before, and it was uploaded a moment ago.
+                A clear answer to the one request may then be believed without a look at the object.
 
         Raises:
             UploadLost: neither the upload nor its object was found. It is lost if this is still so
@@ -146,8 +147,8 @@ class Uploads(Protocol):
     def retire(self, upload: Upload) -> None:
         """Drop what is left of an upload, then delete its object; afterwards neither is there.
 
-        Whoever completes the upload later, or is just about to, finds nothing to complete it from:
-        the object does not come back. Nothing is done if neither is there.
+        A process that completes the upload later, or is just about to, finds nothing to complete it
+        from: the object does not come back. Nothing is done if neither is there.
 
         Raises:
             Stalled: another object is at the key, which stays: LEDGER_BROKEN if it has a token,
@@ -185,8 +186,8 @@ class SourceFiles(Protocol):
     """Files of other programs, by version. They are only read; nothing is ever written there.
 
     Names are relative to the root that it was opened on, and may have any characters. The methods
-    raise ``Retry`` and ``StoreDenied`` as those of a store do. The ETag of a file tells its
-    versions apart; only that of S3 says anything about the content.
+    raise ``Retry`` and ``StoreDenied`` as a store's do. The ETag of a file distinguishes its
+    versions; only S3's depends on the content.
     """
 
     def files(self, prefix: str = "", after: str = "") -> Iterator[ListedFile]:
@@ -211,7 +212,7 @@ class SourceFiles(Protocol):
 
 
 class StoreType(Protocol):
-    """What ``spec.output.store`` names: a class that opens a custom store."""
+    """The value of ``spec.output.store``: a class that opens a custom store."""
 
     def of(self, root: spec.Root, /) -> Store:
         """Open the store at ``root.url``, which is ``spec.output`` or ``spec.ledger``.

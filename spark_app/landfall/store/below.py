@@ -1,4 +1,4 @@
-"""Slots below a folder of others, as the ledger of a side lane is in the root of its group."""
+"""Slots below a folder of other slots, as the ledger of a side lane is in the root of its group."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

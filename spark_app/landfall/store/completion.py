@@ -1,12 +1,12 @@
-"""Completes a decided upload, whoever calls it, however often, and whatever the store responds.
+"""Completes a decided upload: by any process, any number of times, on any response of the store.
 
 A store's response to "complete" proves nothing (see ``landfall.objects``). So the rule is the same
 for every store: send the request, then look at the object, and believe only that. The outcomes are
 in the table of ``landfall.objects``. There is one exception, which saves a request for each object:
 the clear answer to the first completion of a fresh upload (ADR 10).
 
-A completion need not be atomic: while versitygw joins the parts for one caller, others find neither
-upload nor object. So what seems lost is lost only after several looks, with
+A completion need not be atomic: while versitygw joins the parts for one caller, other callers find
+neither upload nor object. So what seems lost is lost only after several looks, with
 ``Uploads.pauses_before_lost`` between them. ``landfall.driver.landing.completer`` looks again: to
 wait here would keep a thread for a minute for each upload that is really lost.
 """

@@ -3,9 +3,9 @@
 A file gets its final name only after its bytes are synced. Then its folder is synced, so that the
 name survives too. ``landfall.store.file`` is built on these.
 
-Others may write to a shared volume, links too. A link that leads out of the root would let them
-have the pod's own files read, such as its secrets, or files of another program deleted, so nothing
-is read or written there.
+Other programs may write to a shared volume, links too. A link that leads out of the root would let
+them have the pod's own files read, such as its secrets, or files of another program deleted, so
+nothing is read or written there.
 """
 
 import errno

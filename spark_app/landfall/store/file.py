@@ -18,7 +18,7 @@ linked.
 
 Files and folders are synced before a call returns. The file system must support hard links. Keys
 are paths: a key cannot be an object and a folder of other keys at once, and each of its steps is at
-most 255 bytes long. Links of others that lead out of the root are never followed.
+most 255 bytes long. Other programs' links that lead out of the root are never followed.
 """
 
 import hashlib

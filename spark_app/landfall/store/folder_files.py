@@ -1,11 +1,11 @@
 """Files of other programs in a folder of a local or network file system.
 
-Versions of a file are told apart by when it was last written, its size and its inode, looked at
+Versions of a file are distinguished by when it was last written, its size and its inode, looked at
 before and after each read. A writer that changes a file in place twice within the resolution of the
 file system's clock, a few milliseconds, and keeps its size, goes unnoticed: ``settle`` is for that.
 
-Whoever may write there may put links there. One to a file of the folder is that file; one to a
-folder in it is passed over, since its files are listed where they are. One to a file elsewhere is
+A program that may write there may put links there. One to a file of the folder is that file; one to
+a folder in it is passed over, since its files are listed where they are. One to a file elsewhere is
 listed as a file that cannot be read, so that it is reported, and holds up no other file. One to a
 folder elsewhere is an error: it is unknown how many files are missed.
 """

@@ -9,7 +9,7 @@ from landfall.objects import ListedFile
 def in_order(files: Iterable[ListedFile], after: str, url: str) -> Iterator[ListedFile]:
     """The files whose name is greater than ``after``, as long as names only become greater.
 
-    Empty objects that only stand for a folder, as their names say, are left out. A store that keeps
+    Empty objects that only stand for a folder, by their names, are left out. A store that keeps
     folders may list what is in one before its neighbours: where a listing begins would mean nothing
     then.
 

@@ -1,4 +1,4 @@
-"""Whether the bucket discards uploads too early: what its lifecycle rules say. Pure.
+"""Checks a bucket's lifecycle rules for ones that discard uploads too early. Pure.
 
 A committed upload waits for its driver, perhaps through a long outage. If a rule aborts it before,
 its records must be read from Kafka again, which may have dropped them by then.
@@ -81,7 +81,7 @@ def _prefix(rule: Mapping[str, Any]) -> str:
 
 
 def _concerns(prefix: str, root: str) -> bool:
-    """Whether a rule for a prefix concerns data below the root; that of probes does not count."""
+    """Return whether a rule for a prefix concerns data below the root; probes do not count."""
     return root.startswith(prefix) or (
         prefix.startswith(root) and not prefix.startswith(root + PROBES)
     )

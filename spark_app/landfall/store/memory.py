@@ -82,7 +82,7 @@ class Fault(StrEnum):
     CONFLICT = "conflict"
     """Every attempt gets 409: another write of the key is in progress."""
     ERROR_BODY = "error-body"
-    """The response is a 200 whose body says InternalError; the call has no effect."""
+    """The response is a 200 whose body is InternalError; the call has no effect."""
     EXPIRED = "expired"
     """A lifecycle rule aborts the key's open uploads just before the call, which then succeeds."""
 
@@ -357,7 +357,7 @@ class MemoryStore:
             raise FileNotFoundError(key)
         return io.BytesIO(found.body)
 
-    # ------------------------------------------------------ what others than Landfall do to a store
+    # ------------------------------------------------------ what other programs do to a store
 
     def deliver(self) -> int:
         """Run the effects of the late calls, in the order of the calls; return their number."""
@@ -389,7 +389,7 @@ class MemoryStore:
             call = Call(operation, key, self._calls)
             self._calls += 1
             self.requests[operation] += 1
-        # Outside the lock: a plan may block one caller here while others continue.
+        # Outside the lock: a plan may block one caller here while other ones continue.
         fault = self._plan.before(call)
         try:
             with self._lock:
@@ -479,9 +479,8 @@ class MemoryFiles:
     """``SourceFiles`` in memory. Thread-safe.
 
     Args:
-        clock: says when a file is written.
-
-    ``requests`` counts the calls, those of ``files`` by the thousand files, as on S3.
+        clock: the time at which a file is written. ``requests`` counts the calls, ``files``' calls
+            by the thousand files, as on S3.
     """
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:

@@ -1,9 +1,9 @@
-"""Retires the object of an upload, whoever calls it, however often, and whoever completes it again.
+"""Retires an upload's object: in any process, any number of times, even if completed again.
 
 Where parts outlive a completion, as in folders and in Cloud Storage, a driver that was frozen may
 complete the upload once more and make a deleted object again. So the rule is the same for every
 store: drop what is left of the upload, then look at the object, and delete it if the upload made
-it. After the first step nobody can make the object; who did before has made what the second finds.
+it. After the first step no process can make the object; one made before is what the second finds.
 
 Deletion is by name in most stores. It cannot hit an object that came later: under the name of a
 retired object none ever comes (ADR 29).
@@ -25,7 +25,7 @@ def ensure_retired(
 
     Args:
         upload: a decided upload.
-        drop: removes whatever the object could be made of, if it exists.
+        drop: removes all that the object could be made of, if it exists.
         stat: looks up the object at a key.
         delete: deletes this object, if it exists.
 

@@ -2,7 +2,7 @@
 
 A ledger needs conditional creates; objects do not (``landfall.objects``: only the object proves a
 completion). So objects may be in a store that has none, while the ledger is in another
-(``spec.ledger``). Dead letters may be in places of their own, whose readers are others
+(``spec.ledger``). Dead letters may be in places of their own, with different readers
 (``spec.badRecords.url``).
 
 Whose a key is follows from the key alone (``Routing``). Uploads are all of the objects' store, or
@@ -38,8 +38,8 @@ class Routing:
         is_ledgers: whether a key is in the ledger's store.
         ledger_may_have: whether there may be such keys with a prefix.
         objects_may_have: whether there may be other keys with a prefix.
-        place_of: the place of dead letters that a key is in, whatever the others say; empty if it
-            is in none.
+        place_of: the place of dead letters that a key is in, regardless of the other arguments;
+            empty if it is in none.
         places_may_have: whether there may be such keys with a prefix.
     """
 
@@ -64,8 +64,8 @@ class RoutedStore:
     Attributes:
         routing: in which of them a key is.
         ledger: the store of the ledger, which keeps the promises of ``Slots``.
-        objects: the store of the objects, which keeps those of ``Uploads`` and ``Objects``; the
-            same one unless the ledger is elsewhere.
+        objects: the store of the objects, which keeps the promises of ``Uploads`` and ``Objects``;
+            the same one unless the ledger is elsewhere.
         letters: the places of dead letters that are known, as ``objects``.
     """
 
@@ -92,7 +92,7 @@ class RoutedStore:
 
     @property
     def is_apart(self) -> bool:
-        """Whether the ledger is not where the objects are."""
+        """True if the ledger is not where the objects are."""
         return self.ledger is not self.objects
 
     @contextmanager
@@ -115,7 +115,7 @@ class RoutedStore:
 
     @contextmanager
     def _letters(self, place: str, key: str) -> Iterator[Store]:
-        """The store of a place of dead letters, whose errors say so.
+        """The store of a place of dead letters, whose errors name it.
 
         Raises:
             LettersUnreachable: the place is not known.

@@ -103,7 +103,7 @@ def _open_files(feed: spec.Feed) -> SourceFiles:
 
 @contextmanager
 def _clear_if_missing(where: str, extra: str) -> Iterator[None]:
-    """Say which extra has a package that is imported inside and not installed.
+    """Name the extra with a package that is imported inside and not installed.
 
     Raises:
         Stalled: SPEC_INVALID, that package is not installed.

@@ -72,7 +72,7 @@ def _shown(frame: traceback.FrameSummary) -> str:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Tell whether the error is a panic of a Rust library, which PyO3 raises as no Exception."""
+    """Return whether the error is a panic of a Rust library, which PyO3 raises as no Exception."""
     return type(error).__name__ == "PanicException"
 
 

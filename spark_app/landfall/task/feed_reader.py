@@ -7,8 +7,8 @@ version of the file that was discovered.
 A part that cannot be read, or not to its end, ends the slice before the row at which that showed:
 what was read before is landed. A slice that begins with it raises ``PartUnreadable``, by which the
 driver parks the part. So it is tried once, and blocks nothing. That holds for every exception of a
-reader, and for a file that the store refuses while it gives others. If it refuses all, the right to
-read is lacking, and the feed waits for it.
+reader, and for a file that the store refuses while it gives other files. If it refuses all, the
+right to read is lacking, and the feed waits for it.
 """
 
 import logging

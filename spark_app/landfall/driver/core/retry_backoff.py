@@ -9,8 +9,8 @@ what happened                                          what is tried again
 =====================================================  =============================================
 a slice failed while the rest of its batch landed      it, with all that failed as often in a row
 nothing of a batch landed, each slice has an error     all of it, and as soon as anything lands, all
-                                                       of it among the others: it was an outage
-the job of a batch failed as a whole (``BatchFailed``) one half after the other, then half of the
+of it along with the rest: it was an outage the job of a batch failed as a whole (``BatchFailed``)
+one half after the other, then half of the
                                                        half that failed, until the cause is alone
 a task gave up before the slice (``NotTried``)         as above, but it does not count as a failure
 =====================================================  =============================================

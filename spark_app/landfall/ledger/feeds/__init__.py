@@ -2,8 +2,8 @@
 
 A reader cuts a file into parts, and a DISCOVER gives each new part the next *number* of its feed.
 Row ``r`` of part ``n`` has offset ``n * SPAN + r``. So the offsets of a feed are unique and in
-order as Kafka's are, and whatever the ledger says of offsets holds for files: ranges adjoin, no row
-is landed twice. What a part does not use of its span is invisible.
+order as Kafka's are, and what the ledger states about offsets holds for files: ranges adjoin, no
+row is landed twice. What a part does not use of its span is invisible.
 
 A DISCOVER names a list of parts that is stored before, under the SHA-256 of its bytes. Numbers
 begin where the last list ended, so of two drivers that found the same file at once, the second one
@@ -15,10 +15,10 @@ another version now.
 
 A decision *gives a part up*: a DISCOVER with a parked one, or a HOLE with the part that is next. It
 is remembered with the number it had, for a part after the checkpoint that is neither parked nor
-given up is landed, and nothing else says so. Another decision lands it after all, by ``again``, and
-another version of its file takes it out. So what was given up is never mistaken for landed.
+given up is landed, and nothing else records it. Another decision lands it after all, by ``again``,
+and another version of its file takes it out. So what was given up is never mistaken for landed.
 
-Of an *external* feed nothing is landed: its checkpoint stays, and workers of others get its numbers
+Of an *external* feed nothing is landed: its checkpoint stays, and external workers get its numbers
 by LEASEs (``landfall.ledger.feeds.leases``).
 """
 

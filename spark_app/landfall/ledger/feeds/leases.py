@@ -1,8 +1,8 @@
-"""Leases: parts of external feeds that workers of others process. Pure.
+"""Leases: parts of external feeds, processed by external workers. Pure.
 
 A LEASE gives parts to a *holder*. Its slot's number is the lease: numbers only grow, so that
-whatever a worker writes elsewhere can be fenced by it. It is over once an OUTCOME has said of each
-of its parts what became of it, and what a worker says of a lease that is over is refused.
+anything a worker writes elsewhere can be fenced by it. It is over once OUTCOMEs have recorded the
+outcome of each part, and a worker's report of a lease that is over is refused.
 
 =============  ======================================  =========================================
 a number is    when                                    and may become
@@ -40,7 +40,7 @@ def apply(state: State, record: Lease | Extend | LeaseOutcome) -> State:
     """The state after a record about leases.
 
     Raises:
-        ValueError: the feed is none of others, a part is not free, or the lease is over.
+        ValueError: the feed is not external, a part is not free, or the lease is over.
     """
     match record:
         case Lease():
@@ -179,7 +179,8 @@ def _not_done(record: LeaseOutcome) -> tuple[int, ...]:
 def _parked(ended: OpenLease, number: int, record: LeaseOutcome) -> ParkedPart:
     part = ended.parts[number]
     if number in record.returned:
-        # Whoever gives back what it has not begun costs nothing: neither an attempt nor a wait.
+        # A worker that gives back what it has not begun costs nothing: neither an attempt nor a
+        # wait.
         return ParkedPart(part.attempt, 0, f"given back by {ended.holder}", part.listed)
     # A lease that expired is an attempt: its file may be what killed the worker.
     expired = f"the lease of {ended.holder} expired"

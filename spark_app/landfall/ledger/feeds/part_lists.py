@@ -1,8 +1,8 @@
 """The bytes of part lists: which parts of files a DISCOVER numbers. Pure.
 
 A list is an object of its own, named by the SHA-256 of its bytes, that is stored before the
-DISCOVER which names it (docs/adr/0027). It is gzipped text, which ``zcat`` shows: a line of JSON
-that says what it is, and a line for each part, in the order of their numbers::
+DISCOVER which names it (docs/adr/0027). It is gzipped text, which ``zcat`` shows: a header line of
+JSON, and a line for each part, in the order of their numbers::
 
     {"version":1,"topic":"feed","first":7,"parts":2}
     ["in/a.json.gz","5f0c…",1048576,1763700000000,0,1048576]
@@ -71,12 +71,12 @@ class ListedPart(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
 
     @property
     def is_new(self) -> bool:
-        """Whether it had no number before."""
+        """True if it had no number before."""
         return self.former == -1
 
     @property
     def is_left_out(self) -> bool:
-        """Whether it only says that its version of the file is not to be landed."""
+        """True if it only marks its version of the file as not to be landed."""
         return 0 < self.size == self.start
 
 
@@ -174,7 +174,7 @@ def _check(where: str, number: int, part: ListedPart) -> None:
 
 
 def _files(parts: Sequence[ListedPart]) -> int:
-    """How many files the parts are of: those of a file follow each other."""
+    """How many files the parts are of: the parts of a file are adjacent."""
     return sum(1 for _ in groupby(parts, lambda part: (part.name, part.etag)))
 
 

@@ -2,7 +2,7 @@
 
 With ``badRecords.retain``, dead letters are deleted once they are old. Before the first of them is,
 an object next to the ledger records up to which slot. Its name has that slot, so the largest name
-counts, whoever wrote it, and a driver that was fenced cannot take it back::
+counts, no matter who wrote it, and a driver that was fenced cannot take it back::
 
     _landfall/<group>/<lane>-expired/<through:020d>.json
 """
@@ -22,7 +22,7 @@ class ExpiredLetters(msgspec.Struct, frozen=True):
 
     Attributes:
         through: the last of these slots.
-        after: those of slots up to this one were deleted when this was written; -1 for none.
+        after: letters of slots up to this one were deleted when this was written; -1 for none.
         before: no younger ones have expired, ISO 8601 in UTC.
     """
 
@@ -35,7 +35,7 @@ NONE_EXPIRED = ExpiredLetters(-1, -1, "")
 
 
 def expired_prefix(group: str, lane: str) -> str:
-    """The prefix of the objects that say what has expired, and of no others.
+    """The prefix of the objects that record what has expired, and of no other ones.
 
     Raises:
         ValueError: the group's or the lane's name is not legal.
@@ -44,7 +44,7 @@ def expired_prefix(group: str, lane: str) -> str:
 
 
 def expired_key(group: str, lane: str, through: int) -> str:
-    """The key of the object that says that dead letters of slots up to this one have expired.
+    """The key of the object that records that dead letters of slots up to this one have expired.
 
     Raises:
         ValueError: a name is not legal, or the slot is none.
@@ -55,7 +55,7 @@ def expired_key(group: str, lane: str, through: int) -> str:
 
 
 def is_expired_key(prefix: str, key: str) -> bool:
-    """Return whether a key that begins with ``prefix`` is that of such an object."""
+    """Return whether a key that begins with ``prefix`` belongs to such an object."""
     return _NAME.fullmatch(key.removeprefix(prefix)) is not None
 
 

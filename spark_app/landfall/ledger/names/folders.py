@@ -1,8 +1,8 @@
 """The folders above a data object: its destination, its topic and its output partition. Pure.
 
 A destination is where records chose to be, such as ``db=shop/layer=raw``: folders with ``=`` in
-their names. No topic has one, so the first folder without is the topic's, whatever the values in
-the others are; that makes the names of objects of two topics different.
+their names. No topic has one, so the first folder without is the topic's, for any values in the
+other ones; that makes the names of objects of two topics different.
 """
 
 import unicodedata

@@ -7,7 +7,7 @@ which no topic may be called::
     <topic>/<output partition>/<generation>_<kafka partition>_<start:020d><extension>
         data objects; with a destination <destination>/<topic>/…
     <topic>/<output partition>/r<plan:010d>_<generation>_<kafka partition>_<start:020d><extension>
-        data objects that replace others: ``renamed``
+        data objects that replace older ones: ``renamed``
     _landfall/owner.json
         which group owns the output root; with a destination <destination>/_landfall/owner.json
     _landfall/<group>/<lane>/<epoch:010d>/<index:010d>.json
@@ -155,7 +155,7 @@ def parse_key(key: str) -> ObjectName:
     """The parts of a data object's key; the inverse of ``ObjectName.key``.
 
     Raises:
-        ValueError: the key is not that of a data object.
+        ValueError: the key is not a data object's.
     """
     destination, below = split_destination(key)
     topic, _, rest = below.partition("/")
@@ -211,14 +211,14 @@ def letters_place(key: str) -> str:
     """The place of their own that these dead letters are in, 16 hexadecimal digits.
 
     It is empty for dead letters in the output root, and for all that are none. A copy of dead
-    letters is in their place, and so are those of a backfill.
+    letters is in their place, and so are a backfill's.
     """
     match = _IN_A_PLACE.match(key)
     return match[3] if match else ""
 
 
 def is_dead_letter_key(group: str, key: str) -> bool:
-    """Return whether a key is that of dead letters of this group, in whatever place.
+    """Return whether a key is that of dead letters of this group, in any place.
 
     Raises:
         ValueError: the group's name is not legal.
@@ -231,7 +231,7 @@ def is_dead_letter_key(group: str, key: str) -> bool:
 class Origin:
     """Where the records of an object come from, and the generation that wrote it.
 
-    ``plan`` is the slot that the REPLACE was planned by which put the object in the place of others
+    ``plan`` is the slot that the REPLACE which made the object was planned by
     (``Replace.read_through``); -1 if it was landed. It is ignored in comparisons.
     """
 
@@ -263,7 +263,7 @@ def origin(group: str, key: str) -> Origin:
 
 
 def renamed(key: str, plan: int) -> str:
-    """The name of an object that replaces one with this key, or this one and others.
+    """The name of an object that replaces one with this key, or several with this one.
 
     It sorts after all names that the folder had when the slot was written. A REPLACE must know
     those before it in its folders as applied, so the plans of a folder only grow.
@@ -330,7 +330,7 @@ def parse_slot_key(group: str, lane: str, key: str) -> tuple[int, int]:
     """The epoch and the index in a slot's key.
 
     Raises:
-        ValueError: the key is not that of a slot of this ledger.
+        ValueError: the key is not a slot's of this ledger.
     """
     prefix = ledger_prefix(group, lane)
     match = _SLOT.fullmatch(key.removeprefix(prefix))
@@ -394,7 +394,7 @@ def schema_key(group: str, lane: str, digest: str) -> str:
 
 
 def schema_id_key(group: str, lane: str, registry: str, schema_id: str) -> str:
-    """The key of the object that says which stored schema a registry calls by an id.
+    """The key of the object that records which stored schema a registry calls by an id.
 
     Raises:
         ValueError: a name is not legal, ``registry`` is not 16 hexadecimal digits, or the id is no
@@ -417,7 +417,7 @@ def schema_ids_prefix(group: str, lane: str, registry: str) -> str:
 
 
 def schema_id_of(name: str) -> str | None:
-    """Return the id in a name below ``schema_ids_prefix``; None if it is that of something else."""
+    """Return the id in a name below ``schema_ids_prefix``; None if it belongs to something else."""
     schema_id = name.removesuffix(".json")
     return schema_id if schema_id != name and _SCHEMA_ID.fullmatch(schema_id) else None
 
@@ -464,12 +464,13 @@ def is_group_name(name: str) -> bool:
 
 
 def lane_prefix(group: str, lane: str) -> str:
-    """What the keys begin with of all that a lane stores, its slots and what is next to them.
+    """The prefix of the keys of all that a lane stores, its slots and what is next to them.
 
     Raises:
         ValueError: the group's or the lane's name is not legal.
     """
-    # A lane "a-snapshots" would put its slots among the snapshots of lane "a"; so with the others.
+    # A lane "a-snapshots" would put its slots among the snapshots of lane "a"; likewise the other
+    # kinds.
     if (
         not LANE_NAME.fullmatch(lane)
         or len(lane) > 63
@@ -517,7 +518,7 @@ def retired_key(group: str, lane: str, slot: int, key: str) -> str:
 
 
 def slot_of(prefix: str, key: str) -> int | None:
-    """The slot in the key of a copy that begins with ``prefix``; None if somebody else's."""
+    """The slot in the key of a copy that begins with ``prefix``; None for any other key."""
     slot = key.removeprefix(prefix).partition("/")[0]
     return int(slot) if slot.isdecimal() else None
 
@@ -546,7 +547,7 @@ class SegmentName:
         digest: the first 16 hexadecimal digits of the SHA-256 of the segment's bytes.
 
     Raises:
-        ValueError: the numbers are not those of a stretch of slots, or the digest is not one.
+        ValueError: the numbers do not describe a stretch of slots, or the digest is not one.
     """
 
     first: int
@@ -575,7 +576,7 @@ def parse_segment_key(group: str, lane: str, key: str) -> SegmentName:
     """The parts of a segment's key.
 
     Raises:
-        ValueError: the key is not that of a segment of this ledger.
+        ValueError: the key is not a segment's of this ledger.
     """
     prefix = segments_prefix(group, lane)
     match = _SEGMENT.fullmatch(key.removeprefix(prefix))

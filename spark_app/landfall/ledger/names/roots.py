@@ -1,7 +1,7 @@
 """Keys in the root of the ledger, where that is not the output root. Pure.
 
 What is under ``_landfall/`` is the ledger's, but for dead letters and copies of retired objects,
-which are objects, and for the mark that says where the ledger is. The root of a backfill
+which are objects, and for the mark that names the ledger's root. The root of a backfill
 (``side_root``) is divided in the same way.
 """
 
@@ -17,19 +17,19 @@ _RETIRED = "-retired"
 _OBJECTS = re.compile(f"{SYSTEM}/[^/]+/({_DEAD_LETTERS}|[^/]+{_RETIRED})/")
 _SIDE_ROOT = re.compile(f"{SYSTEM}/[^/]+/{SIDE}/[^/]+/")
 LEDGER_MARK = f"{SYSTEM}/ledger.json"
-"""Key of the mark in an output root that says where its ledger is, if that is another root."""
+"""Key of the mark in an output root that names its ledger's root, if that is another root."""
 _ANYWHERE = frozenset({"s3", "gs", "abfss"})
 """Schemes whose server the reader's own settings name, and not the URL."""
 OUTPUT_MARK = f"{SYSTEM}/output.json"
-"""Key of the mark in the root of a ledger that says where its objects are."""
+"""Key of the mark in the root of a ledger that names its objects' root."""
 
 
 def marked_ledger(objects_url: str, mark: bytes) -> str:
     """Return the URL of the ledger that the mark in an output root names.
 
-    Whoever may write there chooses where its readers look next, with their credentials. So it may
-    be any bucket of an object store, but no folder of the reader's machine and no other server of
-    HDFS than that of the objects.
+    A program that may write there chooses where its readers look next, with their credentials. So
+    it may be any bucket of an object store, but no folder of the reader's machine and no other
+    server of HDFS than the objects'.
 
     Raises:
         ValueError: it names none, or one that a mark may not name.
@@ -60,13 +60,13 @@ def may_be_of_letters(prefix: str) -> bool:
     system, *below = prefix.split("/", 3)
     if not below or system != SYSTEM:
         return not below and SYSTEM.startswith(system)
-    # A folder whose name may continue may be that of any place, or of any lane's copies.
+    # A folder whose name may continue may belong to any place, or to any lane's copies.
     is_open = len(below) < 3 or below[1] == SIDE
     return is_open or below[1].startswith("dead-letters@") or below[1].endswith(_RETIRED)
 
 
 def side_root(group: str, name: str) -> str:
-    """The output root of a backfill, relative to that of its group; no data object is in it.
+    """The output root of a backfill, relative to its group's root; no data object is in it.
 
     Raises:
         ValueError: a name is not legal.
@@ -100,7 +100,7 @@ def is_ledger_key(key: str) -> bool:
 
 
 def may_be_of_ledger(prefix: str) -> bool:
-    """Whether keys with this prefix may be in the ledger's root, if that is not the output root."""
+    """Return whether keys with this prefix may be in the ledger's root, if that is another root."""
     if side := _SIDE_ROOT.match(prefix):
         return may_be_of_ledger(prefix[side.end() :])
     below = f"{SYSTEM}/"
@@ -108,10 +108,10 @@ def may_be_of_ledger(prefix: str) -> bool:
 
 
 def may_be_of_objects(prefix: str) -> bool:
-    """Whether keys with this prefix may be in the output root, if the ledger is in another."""
+    """Return whether keys with this prefix may be in the output root, if the ledger is not."""
     if side := _SIDE_ROOT.match(prefix):
         return may_be_of_objects(prefix[side.end() :])
     system, *below = prefix.split("/", 3)
-    # A folder whose name may continue may be that of any lane's copies.
+    # A folder whose name may continue may belong to any lane's copies.
     is_open = len(below) < 3 or below[1] == SIDE
     return system != SYSTEM or is_open or bool(_OBJECTS.match(prefix))

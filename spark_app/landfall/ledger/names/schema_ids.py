@@ -1,4 +1,4 @@
-"""The objects that say which stored schema a registry calls by an id, or calls the latest."""
+"""The objects that record which stored schema a registry calls by an id, or calls the latest."""
 
 import hashlib
 import re
@@ -49,7 +49,7 @@ def is_pin(name: str) -> bool:
 
 
 def latest_key(group: str, lane: str, registry: str, pin: str, subject: str) -> str:
-    """The key of the object that says which stored schema is a subject's latest under a pin.
+    """The key of the object that records which stored schema is a subject's latest under a pin.
 
     The subject may be any text, so its hash is in the key.
 

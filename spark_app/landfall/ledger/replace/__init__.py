@@ -1,1 +1,1 @@
-"""REPLACEs: lists of objects that replace others, and what they change in the state. Pure."""
+"""REPLACEs: lists of objects that replace older ones, and what they change in the state. Pure."""

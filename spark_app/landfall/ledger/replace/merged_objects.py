@@ -2,7 +2,7 @@
 
 A merged object is named after the object with its first rows, and by the slot that its merge was
 planned by (``object_names.Origin.plan``). It may be merged again: then the sections of the result
-are those of the objects that were landed. If it is cut, each half has some of its sections, and is
+come from the objects that were landed. If it is cut, each half has some of its sections, and is
 named after the first of them.
 """
 
@@ -99,7 +99,7 @@ class Half:
 
 
 def halves(source: Mergeable, slices: Sequence[Slice]) -> tuple[Half, ...]:
-    """An object cut in two: its rows in these ranges, and the others; one if it has no others."""
+    """An object cut in two: its rows in these ranges, and the rest; one if there is no rest."""
     sections = source.own_sections
     inside = tuple(_is_inside(source.name.topic, each, slices) for each in sections)
     outside = tuple(not each for each in inside)

@@ -1,13 +1,12 @@
 """The bytes of replacement lists: which objects retire, and which replace them. Pure.
 
 A list is an object of its own, named by the SHA-256 of its bytes, that is stored before the REPLACE
-which names it (docs/adr/0029). It is gzipped text, which ``zcat`` shows: a line of JSON that says
-what it is, a line for each object that retires, and a line for each new one, both in the order of
-their keys.
+which names it (docs/adr/0029). It is gzipped text, which ``zcat`` shows: a header line of JSON, a
+line for each object that retires, and a line for each new one, both in the order of their keys.
 
 A merged object has *sections*: the rows of the objects that it was made of, one after the other.
-With them one finds where a record is, and tells which rows belong to which offsets, in formats too
-whose rows do not say it. If rows were sorted or duplicates were left out, sections are mixed.
+With them one finds where a record is, and which rows belong to which offsets, also in formats whose
+rows do not contain it. If rows were sorted or duplicates were left out, sections are mixed.
 
 The list of a backfill also has a line for each range that it landed again, with the counts that a
 COMMIT has of a range: how many records are in its objects, were filtered or could not be decoded.
@@ -51,7 +50,7 @@ class Section:
     """Rows of a new object that come from the same range of a topic partition.
 
     Attributes:
-        partition: the Kafka partition; the topic is that of the object's name.
+        partition: the Kafka partition; the topic is in the object's name.
         rows: how many of them there are.
         first_offset: of the first record, as in the object that retires.
         last_offset: of the last record.
@@ -68,10 +67,10 @@ class NewObject:
     """An object that replaces other objects.
 
     Attributes:
-        landed: the object; its offsets are those of the partition that its name has.
+        landed: the object; its offsets belong to the partition in its name.
         sections: where its rows come from.
         mixed: rows do not follow each other as the sections do.
-        sorted: they were sorted, so that nothing says which of them come from which section.
+        sorted: they were sorted, so that it is unknown which of them come from which section.
     """
 
     landed: LandedObject
@@ -92,7 +91,7 @@ class NewObject:
 
 @dataclass(frozen=True, slots=True)
 class LandedAgain:
-    """A range that a backfill landed again. Its counters are those of a ``LandedSlice``.
+    """A range that a backfill landed again. It has the counters of a ``LandedSlice``.
 
     The new objects hold its rows: those with a section inside of it.
 
@@ -151,7 +150,7 @@ class MadeBy:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What a list holds; nothing if a REPLACE only gives another one up.
+    """The contents of a list; nothing if a REPLACE only gives another one up.
 
     Attributes:
         retire: objects that retire, by key.

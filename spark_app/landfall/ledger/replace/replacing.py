@@ -1,20 +1,20 @@
 """How REPLACE changes a lane's state: objects replace other objects. Pure.
 
 What the objects are is in a list next to the ledger, so that a state stays small. The list was made
-by somebody to whom everything up to a slot was applied, and may be out of date. A COMMIT since then
-is in nobody's way, as what it decides is not among what retires. Another REPLACE is, if it concerns
-the same folder: it may have retired the same objects, and their rows would count twice. So a state
+when everything up to a slot was applied, and may be out of date. A COMMIT since then conflicts
+with nothing, as what it decides is not among what retires. Another REPLACE is, if it concerns the
+same folder: it may have retired the same objects, and their rows would count twice. So a state
 remembers the last folders that were replaced, and refuses lists that do not know these REPLACEs as
 applied. To have read them is not enough: what they retire counts until they are applied.
 
 A REPLACE *instead* of one that is not applied gives that one up: with an empty list, the old
-objects count as before. It is made by that one's slot, so until it is applied, nobody else may
-replace anything in its folders. Or it is that one decided *again*, with the same list: what came in
+objects count as before. It is made by that one's slot, so until it is applied, no other REPLACE may
+touch anything in its folders. Or it is that one decided *again*, with the same list: what came in
 between is applied without it, and it counts once it is applied itself.
 
 A backfill, and what undoes it, change which rows whole ranges have. Two of them may have no folder
 in common, and still land the same records twice: ``landfall.ledger.replace.rewriting``. Whether
-what an undoing takes away is still all there, the ledger up to its plan says, which a state does
+what an undoing takes away is still all there, the ledger up to its plan shows, which a state does
 not have (``landfall.driver.decide.undoing``): the fold sees to it that nothing has changed since
 the plan.
 
@@ -130,7 +130,7 @@ def _rewritten(
 
 
 def changes_rows(purpose: Purpose, undoes: int) -> bool:
-    """Whether a REPLACE changes which rows its ranges have, and not only in which objects."""
+    """Return whether a REPLACE changes the rows of its ranges, and not only their objects."""
     return purpose is Purpose.BACKFILL or undoes != -1
 
 
@@ -224,7 +224,7 @@ def why_rows_changed(state: State, read_through: int, slices: Sequence[Slice]) -
     for slice_, last in rewriting.touched(state.rewritten, slices):
         if last.slot > read_through:
             return f"of {slice_}, {last.offsets} was landed again in slot {last.slot}"
-    # Whatever else moves rows between objects is rare, but for records that no list retires.
+    # Other moves of rows between objects are rare, but for records that no list retires.
     if state.changed_seq > read_through and _may_have_moved(state, slices):
         return (
             f"replaces what was applied by slot {read_through}, and in slot {state.changed_seq} a "

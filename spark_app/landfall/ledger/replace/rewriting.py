@@ -4,9 +4,9 @@ A REPLACE of a backfill puts the rows of whole ranges into other objects. Two of
 a folder in common, if what was live had no row of a range. So a state remembers the ranges, each
 with the REPLACE that was the last to do that, and refuses a plan that does not know it as applied.
 
-Dead letters that retired so must not be replayed, and those that replaced them may. Which of
-them an object is, its name says: it has the slot that its REPLACE was planned by. A REPLAY since a
-plan is an obstacle, too, as its objects are not among those that retire.
+Dead letters that retired so must not be replayed, and those that replaced them may. Its name shows
+which of them an object is: it has the slot that its REPLACE was planned by. A REPLAY since a plan
+is an obstacle, too, as its objects are not among those that retire.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from landfall.ledger.names.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 
 MAX_RANGES = 10_000
-"""How many ranges a state distinguishes; those of long ago are joined if there are more."""
+"""How many ranges a state distinguishes; old ones are joined if there are more."""
 FORGOTTEN = -2
 """Instead of the slot of a plan that is not known any more."""
 
@@ -44,7 +44,7 @@ ByTopicPartition = Mapping[TopicPartition, tuple[Rewritten, ...]]
 def touched(
     rewritten: ByTopicPartition, slices: Iterable[Slice]
 ) -> Iterator[tuple[Slice, Rewritten]]:
-    """What shares offsets with these slices, with the slice."""
+    """The rewritten ranges that share offsets with these slices, with the slice."""
     for slice_ in slices:
         for each in rewritten.get(slice_.topic_partition, ()):
             if _overlap(each.offsets, slice_.offsets):
@@ -86,7 +86,7 @@ def known_of(rewritten: ByTopicPartition, slices: Iterable[Slice]) -> ByTopicPar
 def restored(rewritten: ByTopicPartition, slot: int, before: ByTopicPartition) -> ByTopicPartition:
     """The ranges of a REPLACE that never counted as they were before it.
 
-    Those that were joined with others stay, and a topic partition that has left meanwhile has none.
+    Ranges that were joined stay, and a topic partition that has left meanwhile has none.
     """
     after = dict(rewritten)
     for tp, ranges in rewritten.items():
@@ -129,7 +129,7 @@ def why_not_replayed(rewritten: ByTopicPartition, letters: Origin, applied_throu
 
     Args:
         rewritten: the ranges that were landed again.
-        letters: what its name says.
+        letters: the contents of its name.
         applied_through: the slot up to which everything is visible.
     """
     tp = _tp(letters)

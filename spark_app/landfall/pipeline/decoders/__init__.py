@@ -60,7 +60,7 @@ Path: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the later stages need from a decoder.
+    """The needs of the later stages of a decoder.
 
     Attributes:
         fields: paths of the payload fields that the event time, the route (``{field:path}``) and

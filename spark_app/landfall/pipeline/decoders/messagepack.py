@@ -1,6 +1,6 @@
 """Decoder ``MessagePack``: reads the wanted fields of payloads that are MessagePack maps.
 
-The format is that of https://github.com/msgpack/msgpack/blob/master/spec.md. A payload is decoded
+The format is https://github.com/msgpack/msgpack/blob/master/spec.md. A payload is decoded
 if it is exactly one map and nothing follows it. Parts that are not wanted are skipped, and their
 structure is checked, but not whether their text is UTF-8. Fields are found by paths of text keys;
 keys of other types are allowed and have no path. Of a repeated key the last value counts. Nesting

@@ -1,8 +1,8 @@
 """Cuts MessagePack timestamps to microseconds before msgspec reads them, which would round them.
 
-Rounding moves a time into the next microsecond, and so the last one of a day into the next day,
-and that of the year 9999 out of the calendar. A payload is changed only where it holds a timestamp
-that msgspec would round up; bytes that look like one inside of text or binary stay.
+Rounding moves a time into the next microsecond, and so the last one of a day into the next day, and
+the last one of the year 9999 out of the calendar. A payload is changed only where it holds a
+timestamp that msgspec would round up; bytes that look like one inside of text or binary stay.
 
 Source: https://github.com/msgpack/msgpack/blob/master/spec.md, "Timestamp extension type".
 """

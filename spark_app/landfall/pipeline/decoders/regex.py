@@ -41,7 +41,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Regex:
-    """Extracts groups from text; ``texts`` has their names, maybe not those of ``pattern``."""
+    """Extracts groups from text; ``texts`` has their names, maybe not the ones in ``pattern``."""
 
     texts: Texts
     pattern: str

@@ -14,7 +14,7 @@ applied to no rows when the group is built, which shows the schema, and a batch 
 is an error. In JSON form a payload that is no object any more is rejected.
 
 A route reads what the function returned, from the columns or from the payload. The event time stays
-that of the payload as it was before.
+the one of the original payload.
 """
 
 import inspect

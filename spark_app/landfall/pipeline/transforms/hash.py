@@ -3,7 +3,7 @@
 | option | default | meaning |
 |---|---|---|
 | ``fields`` | | names of fields, or of columns of type String |
-| ``secret`` | | the Secret that holds the key, mounted like those of Kafka and S3 |
+| ``secret`` | | the Secret that holds the key, mounted like Kafka's and S3's |
 | ``key`` | ``key`` | the name in it; at least 16 characters |
 | ``lower`` | false | whether text is made lower case first, as mail addresses want |
 

@@ -6,7 +6,7 @@
 | ``kind`` | ``Text`` | ``Text``: all; ``Mail``: what is before the ``@``; ``Ip``: the last of it |
 | ``with`` | ``***`` | the replacement for text |
 
-``Ip`` keeps the network of an IPv4 address to 24 bits and that of an IPv6 address to 48:
+``Ip`` keeps the network of an IPv4 address to 24 bits and of an IPv6 address to 48:
 ``192.0.2.17`` becomes ``192.0.2.0``. A value that is no mail address or IP is replaced as a whole.
 Null stays null.
 """

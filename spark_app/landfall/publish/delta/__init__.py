@@ -299,7 +299,7 @@ class DeltaTables:
 
         A file with a deletion vector is removed by its path and its vector, and delta-rs names the
         vector only where every file is removed. Files to be kept cannot be removed and added by one
-        version. The position is that of an empty table, so the next pass fills it if this one is
+        version. The position is an empty table's, so the next pass fills it if this one is
         killed here: docs/adr/0072.
 
         Raises:

@@ -1,6 +1,6 @@
 """Copies in microseconds of landed Parquet files that hold milliseconds.
 
-Iceberg has timestamps and times in microseconds alone, and Spark believes that of every file: it
+Iceberg has timestamps and times in microseconds alone, and Spark believes it of every file: it
 reads milliseconds as a thousandth, in January 1970, or, with its other reader, skips row groups by
 such bounds, so that a filter loses rows (ADR 0038). Landfall wrote milliseconds once. A table gets
 a copy of such a file, in the folder of its own data, and the landed object stays as it is.

@@ -8,7 +8,7 @@ compacted files, has no position of ours in its summary, but has ours among its 
 =======================================================  ====================================
 the ancestors of the current snapshot                    the position
 =======================================================  ====================================
-one has a position                                       that of the newest such
+one has a position                                       the position of the newest such
 none has, and the property is not set                    none: -1
 none has: older ones have expired, and so has the        the property's
 snapshot that set the property, which is no newer

@@ -152,7 +152,7 @@ def _open(
 
 
 def _session() -> http.Session:
-    """Connections for all threads of a driver; by default there are ten, and others are closed."""
+    """Connections for all threads of a driver; by default only ten would be kept open."""
     session = http.Session()
     for scheme in ("https://", "http://"):
         session.mount(scheme, HTTPAdapter(pool_maxsize=CONNECTIONS))

@@ -59,7 +59,7 @@ def translate_errors(operation: str, url: str, hint: str = "") -> Iterator[None]
     """Translate any error of Azure's client raised inside, as in the table of the module.
 
     ``operation`` and ``url``, such as ``abfss://logs@account…/key``, are for the message; ``hint``
-    is what a refusal is to say, too.
+    is added to a refusal.
     """
     request = f"{operation} {url}"
     try:
@@ -85,7 +85,7 @@ def _translate_response(error: azure.HttpResponseError, request: str, hint: str)
 
 
 def _reason(error: azure.HttpResponseError) -> str:
-    """Code and status; without them, as for a token that cannot be had, the first line said."""
+    """Code and status; without them, as for a token that cannot be had, its first line."""
     if error.status_code:
         return f"{code_of(error)} ({error.status_code})"
     return str(error.message).partition("\n")[0]

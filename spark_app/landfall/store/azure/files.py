@@ -1,7 +1,7 @@
 """Files of other programs in a container of Azure Blob Storage, read by their ETag.
 
 Every read has ``If-Match``, so that all bytes of a part are of the version that was found. Azure's
-ETag says nothing about the content: each write makes another one, also of the same bytes, and so
+ETag does not depend on the content: each write makes another one, also of the same bytes, and so
 does a change of the metadata.
 """
 

@@ -10,10 +10,11 @@ Block* uploads a part, which no reader sees, and *Put Block List* makes the obje
 - The id of an upload is made up here, and is in the name of each of its blocks. So uploads of one
   key do not touch each other's blocks, and ``begin`` sends no request.
 - ``complete`` has the condition that there is no blob. Losing that race destroys nothing that was
-  decided: it costs the blocks of the other uploads of the key, of which the ledger decides one.
-- Nobody can discard blocks, other than by writing the blob. So ``abort`` does nothing, and no open
-  upload is listed: Azure deletes blocks a week after the last one was put. ``retire`` completes an
-  upload that was not completed, and then deletes the blob, which is visible for a moment.
+  decided: it costs the blocks of the other uploads of the key; the ledger decides only one.
+- No process can discard blocks, other than by writing the blob. So ``abort`` does nothing, and no
+  open upload is listed: Azure deletes blocks a week after the last one was put. ``retire``
+  completes an upload that was not completed, and then deletes the blob, which is visible for a
+  moment.
 - After ``retire`` there are no blocks to complete. Only if a task that was frozen since sends them
   all once more, the blob could be made again.
 """
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 TOKEN = "landfalltoken"  # noqa: S105  # the name of a metadata field
 """Metadata field with an upload's token. Names must be identifiers of C#: without a dash."""
 ETAG = "landfalletag"
-"""Metadata field with ``multipart_etag``; Azure's own ETags say nothing about the content."""
+"""Metadata field with ``multipart_etag``; Azure's own ETags do not depend on the content."""
 BLOCKS_LIVE = timedelta(days=7)
 """How long Azure keeps the blocks that belong to no blob."""
 _ABSENT = frozenset({"BlobNotFound", "ResourceNotFound"})
@@ -199,7 +200,7 @@ class AzureStore:
         )
 
     def _finish(self, upload: Upload) -> bool:
-        """Send the completion. Its 201 says that there was no blob, and that this is one now."""
+        """Send the completion. Its 201 means that there was no blob, and that this is one now."""
         blocks = [BlobBlock(block) for block in _blocks(upload)]
         metadata = {TOKEN: upload.token, ETAG: multipart_etag(upload.parts)}
         with translate_errors("complete", self._url(upload.key)):
@@ -250,7 +251,7 @@ class AzureStore:
                 self.complete(upload)
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:  # noqa: ARG002  # none is listed
-        """None: an upload that nobody completes needs nothing of anybody."""
+        """None: an upload that is never completed needs no cleanup."""
         return iter(())
 
     def upload_lifetime(self) -> timedelta | None:
@@ -322,7 +323,7 @@ def _blocks(upload: Upload) -> list[str]:
 
 
 def _block(upload_id: str, number: int, part: Part) -> str:
-    """The id of a block, 48 characters: those of one blob must have the same length.
+    """The id of a block, 48 characters: the ids of one blob must have the same length.
 
     The MD5 in it keeps a repeated part with other bytes apart.
     """

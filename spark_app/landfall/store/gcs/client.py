@@ -68,7 +68,7 @@ class RenewableBucket:
                 settings.read_timeout.total_seconds(),
             ),
         }
-        """The arguments of a request that say how often it is tried, and for how long."""
+        """The arguments of a request that set how often it is tried, and for how long."""
         self._key = _read_key(settings)
         self.current = _bucket(name, settings, self._key, requests)
 

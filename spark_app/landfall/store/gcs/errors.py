@@ -37,7 +37,7 @@ _TEMPORARY = frozenset(
         "internalError",
     }
 )
-"""Reasons of responses whose cause is temporary, whatever their status."""
+"""Reasons of responses whose cause is temporary, with any status."""
 _UNSUPPORTED = frozenset({"notImplemented"})
 _TEMPORARY_STATUS = frozenset({408, 429})
 _REASON = re.compile(r'"reason": ?"(\w+)"|<Code>(\w+)</Code>')
@@ -67,8 +67,8 @@ def blames_credentials(error: Exception) -> bool:
 def translate_errors(operation: str, url: str, hint: str = "") -> Iterator[None]:
     """Translate any error of Google's client raised inside, as in the table of the module.
 
-    ``operation`` and ``url``, such as ``gs://logs/key``, are for the message; ``hint`` is what a
-    refusal is to say, too.
+    ``operation`` and ``url``, such as ``gs://logs/key``, are for the message; ``hint`` is added to
+    a refusal.
     """
     request = f"{operation} {url}"
     try:

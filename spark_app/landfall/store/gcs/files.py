@@ -1,7 +1,7 @@
 """Files of other programs in a bucket of Google Cloud Storage, read by their generation.
 
 Every read has ``ifGenerationMatch``, so that all bytes of a part are of the version that was found.
-A generation is the number of a write, so it says nothing about the content: a file that is written
+A generation is the number of a write, so it does not depend on the content: a file that is written
 again with the same bytes is another version. A change of the metadata is none.
 """
 

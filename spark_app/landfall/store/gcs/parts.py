@@ -3,7 +3,7 @@
     _landfall/_parts/<key of the object>/<upload id>/<number:05d>-<MD5>
     _landfall/_parts/<key of the object>/<upload id>/joined-<level>-<number:05d>-<digest>
 
-They say to which object and upload a part belongs, so that a listing finds the open uploads below a
+They name the object and upload of a part, so that a listing finds the open uploads below a
 prefix. No ledger can be there, as the name of a group cannot begin with an underscore.
 """
 
@@ -44,7 +44,7 @@ def joins(upload: Upload) -> Iterator[tuple[str, Sequence[str]]]:
     """How to make the object: the names to join, and the name of what they become, in order.
 
     The last is the object itself. What comes before are parts joined to larger ones, if there are
-    more than ``MAX_SOURCES``. They have the same names for whoever completes the upload.
+    more than ``MAX_SOURCES``. They have the same names for every process that completes the upload.
     """
     names = part_names(upload)
     level = 0
@@ -62,7 +62,7 @@ def joins(upload: Upload) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def upload_of(name: str) -> tuple[str, str] | None:
-    """The key and the upload id that the name of a part says; None if it is not one."""
+    """The key and the upload id in the name of a part; None if it is not one."""
     match = _NAME.fullmatch(name)
     return (match["key"], match["upload_id"]) if match else None
 

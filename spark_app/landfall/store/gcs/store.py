@@ -11,7 +11,7 @@ no reader looks at (``parts``); *compose* makes the object of them, which are th
   ``abort`` begins it again, for the next sweep. Its other parts are gone, so it never completes.
 - ``complete`` has the condition that there is no object. Nothing depends on it: an emulator ignores
   it. All completions of an upload make the same object of the same parts. There is no other
-  upload of the key that anybody completes, since the ledger decides one; it decides another only
+  upload of the key that any driver completes, since the ledger decides one; it decides another only
   after ``UploadLost``, when parts are missing, without which a compose fails as a whole.
 - After a completion the parts are deleted, by each who completes, as soon as the object was seen.
   So an object that a user deletes later is not made again: its upload is lost. Only if a driver
@@ -191,7 +191,7 @@ class GcsStore:
             self._delete(name)
 
     def _finish(self, upload: Upload) -> bool:
-        """Send the completion. Its 200 says that all parts were there, and that this is made."""
+        """Send the completion. Its 200 means that all parts were there, and that this is made."""
         with translate_errors("complete", self._url(upload.key)):
             for name, sources in joins(upload):
                 self._compose(upload, name, sources)
@@ -290,7 +290,7 @@ class GcsStore:
         return bucket and parts.upload_lifetime(bucket.lifecycle_rules, self._root)
 
     def advice(self) -> Sequence[str]:
-        """What of the bucket makes deleted parts cost storage; nothing without the right."""
+        """The settings by which deleted parts cost storage; none without the right to read them."""
         bucket = self._bucket()
         return parts.of(bucket._properties) if bucket else ()  # noqa: SLF001  # the plain response
 

@@ -10,7 +10,7 @@ any other exception                                 ``StoreAway``
 ==================================================  ============================================
 
 The client reports an exception of the name node as text: the Java class, its message, and the stack
-below it, of which only class and first line are quoted.
+below it; only class and first line are quoted.
 """
 
 import re
@@ -44,7 +44,7 @@ _LINE_END = re.compile(r"\\n|\n")
 def translate_errors(operation: str, url: str, hint: str = "") -> Iterator[None]:
     """Translate any error of the client raised inside, as in the table of the module.
 
-    ``operation`` and ``url`` are for the message; ``hint`` is what a refusal is to say, too.
+    ``operation`` and ``url`` are for the message; ``hint`` is added to a refusal.
     """
     try:
         yield

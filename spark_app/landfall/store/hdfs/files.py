@@ -1,9 +1,10 @@
 """Files of other programs in a folder of HDFS.
 
-HDFS has no ETag. Versions of a file are told apart by when it was closed, by the millisecond, and
-its size, looked at before and after each read. While a file is being written, both are those of its
-full blocks: it may stay empty for hours, and grow by a block at a time. Nothing says so, so such
-files are to be left out by their names; what was read of one is another version once it is closed.
+HDFS has no ETag. Versions of a file are distinguished by when it was closed, by the millisecond,
+and its size, looked at before and after each read. While a file is being written, both cover its
+full blocks only: it may stay empty for hours, and grow by a block at a time. Nothing shows it, so
+such files are to be left out by their names; what was read of one is another version once it is
+closed.
 """
 
 from collections.abc import Iterator

@@ -50,7 +50,7 @@ class Requests:
             raise TimeoutError(f"no answer within {self._seconds:g} s") from None
 
     def again(self, request: Callable[[], Coroutine[Any, Any, Value]]) -> Value:
-        """The result of a request, which is repeated as often as the settings say if it fails.
+        """The result of a request, which is repeated as often as the settings allow if it fails.
 
         Raises:
             FileNotFoundError, FileExistsError: an answer.

@@ -352,7 +352,7 @@ def _part_name(number: int, part: Part) -> str:
     return f"{number:05d}-{part.etag}"
 
 
-# Which upload each object in HDFS comes from: folders whose names say it.
+# Which upload each object in HDFS comes from: it is in the names of folders.
 #
 # ``<owners>/<key>/<owner>/``, where the owner is the id, token, size and ETag of the upload. They
 # are folders and not files, because a name node keeps them without a block, and makes one in a
@@ -453,7 +453,7 @@ class Owners:
             self._tree.delete(f"{self._folder}/{key}")
 
     def _claimed(self, key: str, owner: Owner) -> Owner:
-        """Claim a key that nobody has claimed; who has it then."""
+        """Claim a key that has no owner; return its owner then."""
         claim, made = f"{self._folder}/{key}", f"{self._tree.new}/{uuid4().hex}"
         self._tree.make_folder(f"{made}/{owner.name}")
         self._tree.make_folder(claim.rpartition("/")[0])

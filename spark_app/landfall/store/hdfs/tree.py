@@ -82,7 +82,7 @@ class Tree:
         self._requests.once(file.close())
 
     def join(self, paths: Sequence[str], whole: str) -> None:
-        """Write a file of the bytes of others.
+        """Write a file of the bytes of other files.
 
         Raises:
             FileNotFoundError: there is no such file, or no folder for the new one.
@@ -138,7 +138,7 @@ class Tree:
         return self._requests.once(file.read(size))
 
     def read_range(self, path: str, start: int, length: int) -> bytes:
-        """Some bytes of a file, all of which must be there."""
+        """A range of bytes of a file; it must be complete."""
 
         async def ranged() -> bytes:
             return await (await self._client.read(path)).read_range(start, length)
@@ -197,7 +197,7 @@ def _parent(path: str) -> str:
 
 
 def _may_hold(folder: str, prefix: str, after: str) -> bool:
-    """Whether a folder can contain paths with this prefix that are greater than ``after``."""
+    """Return whether a folder can contain paths with this prefix greater than ``after``."""
     return (folder.startswith(prefix) or prefix.startswith(folder)) and (
         folder.encode() > after.encode() or after.startswith(folder)
     )

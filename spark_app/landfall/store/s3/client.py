@@ -3,8 +3,8 @@
 The first credentials that are given are used: the secret (read again every few minutes, so that a
 rotated one takes effect), the profile, boto3's default chain (environment, web identity, container,
 instance). ``assumeRole`` assumes the role with these, and botocore renews it before it expires.
-When a request is refused as if its credentials were wrong, they are read again, whatever they come
-from, and the request is sent once more: a key that was rotated does not cost a batch.
+When a request is refused as if its credentials were wrong, they are read again, from any source,
+and the request is sent once more: a key that was rotated does not cost a batch.
 
 Payloads are signed by their SHA-256, on http and https alike: the store then rejects a body that
 was changed on the way. It is the only hash of a part's bytes that Landfall computes: SHA-256 runs
@@ -253,7 +253,7 @@ def _config(settings: spec.S3Access) -> Config:
 
 
 def _session(settings: spec.S3Access, credentials: Credentials | None) -> Session:
-    """A session with these credentials, else those of the profile or of the default chain."""
+    """A session with these credentials, else from the profile or the default chain."""
     session = Session(profile=settings.profile)
     session.register_component("data_loader", _MODELS)
     if credentials:
@@ -303,7 +303,7 @@ def _assume_role(
 
 
 def _pay(params: dict[str, Any], **_: Any) -> None:
-    """Say that the account of the credentials pays for the request."""
+    """State that the account of the credentials pays for the request."""
     params["headers"]["x-amz-request-payer"] = "requester"
 
 

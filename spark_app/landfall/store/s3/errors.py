@@ -11,7 +11,7 @@ any other error of the request (4xx)               ``StoreDenied``
 =================================================  =============================================
 
 boto3 has made its own attempts before any of these. Messages contain operation, bucket and key, and
-quote the store's error code and text, neither of which contains a secret.
+quote the store's error code and text, which contain no secret.
 """
 
 from collections.abc import Callable, Iterator
@@ -82,13 +82,13 @@ def status_of(error: boto.ClientError) -> int:
 
 
 def is_about_lock(error: boto.ClientError) -> bool:
-    """Whether the text of the refusal concerns Object Lock, which has no error code of its own."""
+    """Return whether a refusal's text concerns Object Lock, which has no error code of its own."""
     text = str(error.response.get("Error", {}).get("Message", "")).lower()
     return any(word in text for word in ("content-md5", "object lock", "objectlock"))
 
 
 def blames_credentials(status: int, code: str) -> bool:
-    """Whether a request may have been refused for its credentials, so that others may help."""
+    """Return whether a request may have been refused for its credentials: new ones may help."""
     return code in _CREDENTIALS or (status in {401, 403} and not _is_temporary(status, code))
 
 
@@ -107,7 +107,7 @@ def translate_errors(
 ) -> Iterator[None]:
     """Translate any boto3 error raised inside, as in the table of the module.
 
-    ``operation`` and ``url``, such as ``s3://bucket/key``, are for the message; ``hint`` says what
+    ``operation`` and ``url``, such as ``s3://bucket/key``, are for the message; ``hint`` names what
     may have led to a refusal.
     """
     try:

@@ -1,7 +1,8 @@
 """Files of other programs in an S3 bucket: listed by name, and read by their ETag.
 
 Every read has ``If-Match``, so that all bytes of a part are of the version that was found. An ETag
-tells versions by their content: a file that is written again with the same bytes is the same one.
+distinguishes versions by their content: a file that is written again with the same bytes is the
+same one.
 """
 
 from collections import Counter

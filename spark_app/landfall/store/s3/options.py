@@ -1,4 +1,4 @@
-"""What S3 objects are created with, as ``spec.output.s3`` says, and which field a refusal is about.
+"""Options of new S3 objects by ``spec.output.s3``, and which field a refusal is about.
 
 ===============  =============================  ==========================================
 field            objects of data                 slots and hints

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import ListMultipartUploadsOutputTypeDef, MultipartUploadTypeDef
 
 
-# Whether an S3 server tells the truth when it confirms a completion.
+# Whether an S3 server's confirmation of a completion is true.
 #
 # versitygw 1.8 answers 200, with the ETag one expects, to the completion of an upload that was
 # aborted, if any object is at the key. So a server is asked once, with such an upload of our own.
@@ -364,7 +364,7 @@ class S3Store:
             )
 
     def upload_lifetime(self) -> timedelta | None:
-        """What the bucket's lifecycle rules leave to uploads; None if they may not be read, too."""
+        """How long the bucket's lifecycle rules keep uploads; None also if they may not be read."""
         try:
             answer = self._client.get_bucket_lifecycle_configuration(Bucket=self._bucket)
         except (BotoCoreError, ClientError) as error:
@@ -395,7 +395,7 @@ class S3Store:
     def _raise_reason(self, key: str) -> None:
         """Raise the error that the store gives to a GET of the same key.
 
-        The response to a HEAD has no body, so it does not say whether access is denied or, for
+        The response to a HEAD has no body, so it does not show whether access is denied or, for
         example, the clock is wrong.
 
         Raises:
@@ -436,7 +436,7 @@ class S3Store:
 
 
 def _is_opaque(answer: Mapping[str, Any]) -> bool:
-    """Whether the ETag in the response is not an MD5 of the bytes, though it may look like one."""
+    """Return whether the response's ETag is no MD5 of the bytes, though it may look like one."""
     return (
         str(answer.get("ServerSideEncryption", "")).startswith("aws:kms")
         or "SSECustomerAlgorithm" in answer
@@ -523,7 +523,7 @@ def delete_keys(client: "S3Client", bucket: str, keys: Sequence[str]) -> None:
     """Delete the objects that exist, a thousand per request.
 
     Raises:
-        StoreDenied, StoreAway: one of them was not deleted; others may be.
+        StoreDenied, StoreAway: one of them was not deleted; other ones may be.
     """
     for first in range(0, len(keys), _DELETED_AT_ONCE):
         some = [{"Key": key} for key in keys[first : first + _DELETED_AT_ONCE]]
@@ -538,7 +538,7 @@ def delete_keys(client: "S3Client", bucket: str, keys: Sequence[str]) -> None:
             raise kind(f"delete s3://{bucket}/{failed['Key']}: {code}: {failed.get('Message')}")
 
 
-# Lists the open multipart uploads of a bucket, whatever way of paging its server knows.
+# Lists the open multipart uploads of a bucket, by any way of paging that its server knows.
 #
 # A page of the listing ends at a key and an upload id, and S3 continues after both. versitygw 1.8
 # looks for the id only under the key that comes next, and refuses the request (400

@@ -110,7 +110,7 @@ def item_starts(node: Node, path: str, cursor: Cursor) -> tuple[Int64s, Int64s]:
     """Move past the array in each row, and return its items.
 
     Only where they begin is known afterwards. Whether each is a value, and ends where the next one
-    begins, is for the node to say.
+    begins, is for the node to decide.
 
     Returns:
         The row of each item, increasing, and the position where the item begins.

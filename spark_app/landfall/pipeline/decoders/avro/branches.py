@@ -1,10 +1,10 @@
 """The records of a schema that is a union: each row is the record of its branch.
 
 ``["null", "ev.Created"]`` and ``["ev.Created", "ev.Deleted"]`` are how one topic has records of
-several types under one subject. Fields, declared columns, JSON and the schema's name of a row are
-those of the record; a field that only other branches have is absent. A null is like a tombstone:
-it has no field, no name, and as JSON it is a null payload. The columns of the schema itself have
-another rule, in ``own_columns``, for all rows of a schema are in one table.
+several types under one subject. Fields, declared columns, JSON and the schema's name of a row come
+from the record; a field that only other branches have is absent. A null is like a tombstone: it has
+no field, no name, and as JSON it is a null payload. The columns of the schema itself have another
+rule, in ``own_columns``, for all rows of a schema are in one table.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

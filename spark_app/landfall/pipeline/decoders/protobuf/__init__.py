@@ -23,7 +23,7 @@ field, cut to microseconds. Bytes are a Binary column, or base64 text as a field
 message, list or map, is a Json column. JSON is Protobuf's own mapping ("ProtoJSON Format",
 protobuf.dev), as google.protobuf.json_format makes it: 64-bit integers as text, enums by name,
 bytes in base64, fields without presence left out if they have their default. With ``decode.values:
-Common`` its values are those of ``landfall.pipeline.common_values``.
+Common`` its values are as in ``landfall.pipeline.common_values``.
 
 google.protobuf parses every payload, because it alone decides which are messages; ``batches`` then
 reads whole columns with ptars, a quarter of the time that reading fields one by one takes, where

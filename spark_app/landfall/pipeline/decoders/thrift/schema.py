@@ -1,7 +1,7 @@
 """The structs of a Thrift IDL, as the readers of payloads need them.
 
 thriftpy2 parses the IDL; nothing else of it is used, because its readers neither bound the depth of
-a payload nor report which bytes they left. Types are those of the Thrift IDL
+a payload nor report which bytes they left. Types are defined by the Thrift IDL
 (https://thrift.apache.org/docs/idl); numbers are the binary protocol's type ids.
 """
 
