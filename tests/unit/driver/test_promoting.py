@@ -8,6 +8,7 @@ import pytest
 from landfall.api.verbs import Answer, Outcome, PromoteRequest, UndoRequest
 from landfall.driver.backfill.landed_ledger import read_landed
 from landfall.driver.backfill.side_lane import DISCARDED, read_plan, side_group
+from landfall.driver.core.planned_replacement import NoPlanner
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Purpose, Replace, decode
 from landfall.store.memory import Fault, Operation, Scripted
@@ -151,6 +152,27 @@ def test_a_backfill_takes_the_place_of_what_was_live(scene: BackfillScene, where
     assert (record.backfill, record.undoes) == (NAME, -1)
     assert record.decision is not None
     assert (record.decision.verb, record.decision.who) == ("promote", "kim")
+    driver.stop()
+
+
+def test_nothing_is_merged_in_the_folders_of_a_promotion_while_it_copies(
+    scene: BackfillScene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = list[tuple[frozenset[str], int]]()
+
+    def reserve(_: NoPlanner, folders: frozenset[str]) -> None:
+        seen.append((folders, scene.store.requests[Operation.PUT_COPY]))
+
+    monkeypatch.setattr(NoPlanner, "reserve", reserve)
+    driver = until_ready(scene.land())
+    folders = {key.rpartition("/")[0] for key in scene.objects()}
+    copies = scene.store.requests[Operation.PUT_COPY]
+
+    slot_of(driver.contender.decide(asked()))
+
+    (reserved, at_first), *_, (released, at_last) = seen
+    assert (reserved, at_first) == (folders, copies)
+    assert (released, at_last > copies) == (frozenset(), True)
     driver.stop()
 
 

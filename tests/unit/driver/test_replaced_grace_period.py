@@ -127,6 +127,23 @@ def test_what_is_kept_in_its_place_can_be_brought_back(scene: Kept) -> None:
     assert scene.is_whole()
 
 
+def test_a_driver_whose_clock_is_ahead_deletes_early_and_takes_no_row(scene: Kept) -> None:
+    """What docs/adr/0090 leaves as it is: the next driver's clock is days ahead of the last one's."""
+    driver, old = scene.merged(keep="8d", retain="90d")
+    slot = scene.planners[-1].slot
+    driver.stop()
+
+    ahead = scene.begin(8 * DAY + DAY / 2, keep="8d", retain="90d")
+    scene.until_done()
+
+    assert not {*old} & {*scene.objects()}
+    assert len(scene.kept()) == len(old)  # for readers of the ledger, and for the way back
+    assert scene.is_whole()
+    assert ahead.contender.decide(asked(slot)).outcome is Outcome.DONE
+    wait_for(lambda: not scene.state().replacing, "the old objects back")
+    assert len(scene.objects()) == len(old) + 1  # what was merged has a grace period, too
+
+
 def test_a_driver_that_ends_does_not_wait_for_the_grace_period(scene: Kept) -> None:
     driver, _ = scene.merged()
 
