@@ -128,7 +128,7 @@ def test_what_is_kept_in_its_place_can_be_brought_back(scene: Kept) -> None:
 
 
 def test_a_driver_whose_clock_is_ahead_deletes_early_and_takes_no_row(scene: Kept) -> None:
-    """What docs/adr/0090 leaves as it is: the next driver's clock is days ahead of the last one's."""
+    """What docs/adr/0090 leaves as it is: the next driver's clock is days ahead."""
     driver, old = scene.merged(keep="8d", retain="90d")
     slot = scene.planners[-1].slot
     driver.stop()
