@@ -17,7 +17,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit sbom crds fmt check docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit sbom crds fmt check docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence newcomer chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -210,6 +210,9 @@ hostile-guards: ready ## Remove what holds off each of these attacks, one after 
 
 operator-evidence: ready tools ## Play two operators, two tenants, missing Secrets, any user id, a lost node and a fleet, and show what kubectl prints (docs/evidence/operator.md; half an hour)
 	@LANDFALL_OPERATOR_EVIDENCE=docs/evidence/operator.md $(PYTEST) -n0 -v -p no:randomly -m full tests/integration/test_operator_scenes.py tests/e2e/test_scenes.py
+
+newcomer: setup ## Clone the last commit into an empty folder and home, and follow docs/start/laptop.md with a clock (at most ten minutes)
+	@$(BIN)/python -m tests.support.newcomer
 
 chaos: ready tools ## Break everything around two groups on a real node while records arrive (MINUTES=30 SEED=n), then audit (ARGS="--help": all options)
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)

@@ -12,34 +12,14 @@ from pathlib import Path
 
 import duckdb
 import pytest
-import yaml
 
 from tests.support.markdown import code
+from tests.support.start_pages import PAGES, commands
 
 ROOT = Path(__file__).resolve().parents[2]
 START = ROOT / "docs" / "start"
-PAGES = [
-    START.parent / page
-    for section in yaml.load((ROOT / "mkdocs.yml").read_text(), yaml.BaseLoader)["nav"]
-    for pages in section.values()
-    if isinstance(pages, list)
-    for entry in pages
-    for page in (entry.values() if isinstance(entry, dict) else [entry])
-    if str(page).startswith("start/")
-]
 SERVERS = re.compile(r"^(\.\./)*dev/[a-z-]+$")
 SET_BY_SERVERS = re.compile(r"LANDFALL_\w+|AWS_\w+|PATH|HOST")
-
-
-def commands(page: Path) -> list[str]:
-    """What a reader types, in order; the last line of a page may name commands in its text."""
-    typed = [
-        part.partition("\n")[0]
-        for block in code(page, "console")
-        for part in block.text.removeprefix("$ ").split("\n$ ")
-    ]
-    end = re.findall(r"`([^`\n]*(?:dev/[a-z-]+ down|rm -r /tmp/)[^`\n]*)`", page.read_text())
-    return [*typed, *end]
 
 
 def topics(page: Path) -> set[str]:
