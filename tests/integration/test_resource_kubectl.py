@@ -44,9 +44,13 @@ def cells(text: str, *without: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("command", ["kubectl get cg", "kubectl get cg -o wide"])
 def test_kubectl_get_prints_what_the_page_shows(examples_shown: Groups, command: str) -> None:
-    output = examples_shown.kubectl(*command.split()[1:])
+    output, on_page = examples_shown.kubectl(*command.split()[1:]), printed(command)
+    names, left_out = output.split("\n")[0].split(), set[str]()
+    if "…" in on_page:  # a table that is wider than the page leaves out columns
+        left_out = {"…", *names} - {*on_page.split("\n")[0].split()} | {"…"}
 
-    assert cells(output, *TIMES) == cells(printed(command), *TIMES)
+    assert len(names) - len(left_out - {"…"}) >= 7
+    assert cells(output, *TIMES, *left_out) == cells(on_page, *TIMES, *left_out)
 
 
 def test_kubectl_describe_prints_what_the_page_shows(examples_shown: Groups) -> None:
