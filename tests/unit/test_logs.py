@@ -35,7 +35,7 @@ def test_an_event_is_one_json_object_with_the_fields_it_carries() -> None:
     }
 
 
-def test_what_happened_is_described_first() -> None:
+def test_the_message_comes_before_its_fields_and_the_logger() -> None:
     line = JsonFormatter().format(record("batch committed", slot=3))
 
     assert [*json.loads(line)] == ["time", "level", "message", "slot", "logger"]
