@@ -13,12 +13,14 @@ Date       a day of the years 0001 to 9999 that exists, as ``2026-11-21``
 =========  =========================================================================================
 
 Nothing else is a value: no spaces, no hexadecimal digits, no ``NaN``, no ``TRUE``. Arrow's casts
-accept some of these, and fail as a whole for other texts. So a column is cast; where that fails,
-without the texts that have characters which are in no value; where that is not enough, in halves,
-down to a few rows, or distinct texts, among which a regular expression finds the well-formed ones.
+accept some of these, and fail as a whole for other texts. So a column is cast. Where that fails and
+its texts are few distinct ones, a regular expression finds the well-formed ones among these. Other
+columns are cast without the texts that have characters which are in no value; where that is not
+enough, in halves, down to a few rows, among which the regular expression is asked.
 What a text is read as depends on that text alone.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -65,6 +67,8 @@ class TextForm:
     misread: Callable[[pa.StringArray, pa.Array], Int64s]
 
 
+_COMPILED_TEXTS = 100
+"""Texts up to which Python's regular expressions are faster than compiling one for Arrow."""
 _NO_ROWS: Int64s = np.empty(0, np.int64)
 
 
@@ -117,19 +121,29 @@ def read_column(
     read = _cast_all(texts, type_, arrow_type)
     if read is not None:
         return read
+    encoded = _few_distinct(texts)
+    if encoded is not None:  # as of days and of true and false
+        values, bad = _by_pattern(encoded.dictionary, type_, arrow_type)
+        is_bad = np.zeros(len(values) + 1, np.bool_)  # the last is for null
+        is_bad[bad] = True
+        return values.take(encoded.indices), np.flatnonzero(
+            is_bad[encoded.indices.fill_null(len(values)).to_numpy()]
+        )
     odd = rows_with_others(texts, FORMS[type_].characters)
     if len(odd):
         read = _cast_all(without_rows(texts, odd), type_, arrow_type)
         if read is not None:
             values, bad = read
             return values, np.union1d(bad, odd)
-    encoded = texts.dictionary_encode()
-    if len(encoded.dictionary) <= FEW_ROWS < len(texts):  # as of days and of true and false
-        values, bad = _by_pattern(encoded.dictionary, type_, arrow_type)
-        return values.take(encoded.indices), np.flatnonzero(
-            np.isin(encoded.indices.fill_null(-1).to_numpy(), bad)
-        )
     return _by_halves(texts, type_, arrow_type)
+
+
+def _few_distinct(texts: pa.StringArray) -> pa.DictionaryArray | None:
+    """Return a column of few distinct texts as its dictionary; None for another one."""
+    if len(texts) <= FEW_ROWS or len(texts[: 2 * FEW_ROWS].unique()) > FEW_ROWS:
+        return None
+    encoded = texts.dictionary_encode()
+    return encoded if len(encoded.dictionary) <= FEW_ROWS else None
 
 
 def _cast_all(
@@ -165,10 +179,18 @@ def _by_halves(
 def _by_pattern(
     texts: pa.StringArray, type_: ColumnType, arrow_type: pa.DataType
 ) -> tuple[pa.Array, Int64s]:
-    is_formed = pc.match_substring_regex(texts, rf"\A(?:{FORMS[type_].pattern})\z")
+    is_formed = _are_formed(texts, FORMS[type_].pattern)
     formed = pc.if_else(is_formed, texts, pa.scalar(None, pa.string()))
     # Arrow reads no plus sign before an integer.
     values = pc.utf8_ltrim(formed, characters="+").cast(arrow_type)
     if type_ is ColumnType.FLOAT64:
         values = pc.if_else(pc.is_finite(values), values, pa.scalar(None, arrow_type))
     return values, np.flatnonzero(pc.and_(texts.is_valid(), values.is_null()))
+
+
+def _are_formed(texts: pa.StringArray, pattern: str) -> pa.BooleanArray:
+    if len(texts) > _COMPILED_TEXTS:
+        return pc.match_substring_regex(texts, rf"\A(?:{pattern})\z")
+    known = re.compile(pattern)  # Python keeps it; Arrow compiles it for each column
+    found = [None if t is None else known.fullmatch(t) is not None for t in texts.to_pylist()]
+    return pa.array(found, pa.bool_())
