@@ -64,14 +64,21 @@ class BrokerPair:
 
     def create_topic(self, *leaders: int, name: str | None = None) -> str:
         """Create a topic with one Kafka partition, without a replica, on each of these brokers."""
+        return self._create([[broker] for broker in leaders], name)
+
+    def create_replicated(self) -> str:
+        """Create a topic with one Kafka partition that the second broker leads, on both."""
+        return self._create([[_SECOND, _FIRST]])
+
+    def _create(self, replicas: list[list[int]], name: str | None = None) -> str:
         topic = NewTopic(
             name or f"topic-{uuid4().hex[:8]}",
-            num_partitions=len(leaders),
-            replica_assignment=[[broker] for broker in leaders],
+            num_partitions=len(replicas),
+            replica_assignment=replicas,
         )
         for future in self.first.admin.create_topics([topic]).values():
             future.result(SECONDS)
-        self._until_leaders(topic.topic, list(leaders))
+        self._until_leaders(topic.topic, [leader for leader, *_ in replicas])
         return str(topic.topic)
 
     def kill_second(self) -> None:
