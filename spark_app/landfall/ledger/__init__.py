@@ -62,6 +62,7 @@ from landfall.ledger.records import (
     digest,
     encode,
     ledger_error,
+    time_of,
 )
 from landfall.ledger.state import (
     MAY_FOLLOW,
@@ -143,4 +144,5 @@ __all__ = [
     "fold_applied",
     "ledger_error",
     "next_header",
+    "time_of",
 ]

@@ -18,7 +18,8 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             the chain.
         epoch: epoch of the OPEN under which the record was written.
         writer: random name of the driver process that wrote it.
-        time: when it was written, ISO 8601 in UTC. For people; no decision reads it.
+        time: when it was written, ISO 8601 in UTC. It decides when dead letters and old objects
+            are deleted, and nothing of what is landed.
         applied_through: every COMMIT and REPLAY up to this slot has all its objects visible and
             verified, but for those that a BLOCK names as missing, and so has every REPLACE; -1 for
             none.

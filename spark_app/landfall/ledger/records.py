@@ -17,6 +17,7 @@ The names of the types' tags and fields are the persisted format: renaming one i
 """
 
 import hashlib
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -412,6 +413,19 @@ def decode(seq: int, body: bytes) -> Record:
 def digest(body: bytes) -> str:
     """SHA-256 (hex) of a slot's bytes, by which the next slot refers to it."""
     return hashlib.sha256(body).hexdigest()
+
+
+def time_of(slot: int, text: str) -> datetime:
+    """Return the time in a record's header, in UTC.
+
+    Raises:
+        Stalled: LEDGER_BROKEN, it is none.
+    """
+    try:
+        time = datetime.fromisoformat(text)
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
+        raise ledger_error(slot, f"{text[:40]!r} is no time, which its header must have") from error
 
 
 def ledger_error(seq: int, problem: str) -> Stalled:

@@ -14,7 +14,7 @@ from landfall.driver.decide.backfill import Backfill, Choice, chosen, reached
 from landfall.driver.decide.counting import Ranges
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Stalled
-from landfall.ledger import Record
+from landfall.ledger import Record, time_of
 from landfall.ledger.effects import (
     LettersReplayed,
     ObjectsReplaced,
@@ -51,12 +51,12 @@ class ChoiceReach:
             match effect:
                 case SpecOpened():
                     self._generation = effect.generation
-                case RangeLanded(landed=landed, time=time):
-                    self._land(landed, datetime.fromisoformat(time), self._generation)
+                case RangeLanded(slot=slot, landed=landed, time=time):
+                    self._land(landed, time_of(slot, time), self._generation)
                 case LettersReplayed(landed=again):
                     self._hold(again)
                 case ObjectsReplaced(record=replace) if listed is not None:
-                    self._replace(listed, datetime.fromisoformat(replace.header.time))
+                    self._replace(listed, time_of(replace.header.seq, replace.header.time))
                 case _:
                     pass
 

@@ -15,7 +15,6 @@ that was brought back is what it is a copy of.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 
 from landfall.driver.decide.counting import (
     CountingObject,
@@ -25,7 +24,7 @@ from landfall.driver.decide.counting import (
     overlap,
     unplanned,
 )
-from landfall.ledger import Entry, Record, Replace
+from landfall.ledger import Entry, Record, Replace, time_of
 from landfall.ledger.effects import (
     Effect,
     LettersReplayed,
@@ -286,7 +285,7 @@ class LandedNow:
     def _land(self, effect: RangeLanded) -> None:
         self.made_by.add(self.specs[self._generation])
         if self._keeps(effect.piece):
-            tp, time = effect.piece.topic_partition, datetime.fromisoformat(effect.time)
+            tp, time = effect.piece.topic_partition, time_of(effect.slot, effect.time)
             made = LandedAgain.of(effect.landed)
             life = self.lives[tp]
             self.ranges[tp].append(LandedRange(effect.slot, made, self._generation, time, life))
@@ -351,7 +350,7 @@ class LandedNow:
 
     def _landed_again(self, replacing: _Replacing) -> list[LandedRange]:
         record, listed = replacing.record, replacing.listed
-        slot, time = record.header.seq, datetime.fromisoformat(record.header.time)
+        slot, time = record.header.seq, time_of(record.header.seq, record.header.time)
         generation = listed.made_by.generation if listed.made_by else -1
         return [
             LandedRange(slot, each, generation, time, replacing.lives[each.piece.topic_partition])

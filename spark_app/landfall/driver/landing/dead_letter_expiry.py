@@ -174,7 +174,7 @@ class ExpirySweep:
         last = min(state.applied_through, after + SLOTS_AT_ONCE)
         for seq, record in self._records(state, after + 1, last):
             named = self._named(state, seq, record)
-            is_young = named and datetime.fromisoformat(record.header.time) >= before
+            is_young = named and ledger.time_of(seq, record.header.time) >= before
             if is_young or any(each.upload.key in needed for each in named):
                 break
             letters += [(seq, each) for each in named]

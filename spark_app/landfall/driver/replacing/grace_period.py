@@ -168,5 +168,5 @@ def applied_by(lane: Lane, state: State, slot: int) -> Applied:
             raise ledger.ledger_error(seq, f"missing: slot {slot} has kept copies of what retired")
         header = ledger.decode(seq, body).header
         if header.applied_through >= slot:
-            return Applied(seq, datetime.fromisoformat(header.time))
+            return Applied(seq, ledger.time_of(seq, header.time))
     raise Retry(f"slot {slot} is not called applied yet")
