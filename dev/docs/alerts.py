@@ -22,7 +22,7 @@ its own, its alert uses that one. What to do about an alert is in
 [Troubleshooting](../guides/troubleshooting.md#alerts); how to change or leave one out is in
 [Monitoring](../guides/monitoring.md#alerts).
 
-| alert | severity | fires after | what it says |
+| alert | severity | fires after | meaning |
 |---|---|---|---|"""
 
 

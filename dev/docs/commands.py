@@ -35,7 +35,7 @@ OPERATOR_REST = """
 cluster that `KUBECONFIG` names. `python -m landfall_operator.objects.rbac` prints the least that
 an operator must be allowed; its tests run with exactly that. An operator of the whole cluster that
 lacks a right ends at its start and names the right. One with `--namespace` drops the namespaces in
-which it lacks a right, says so in its log and in `landfall_operator_namespace_watched`, is not
+which it lacks a right, reports them in its log and in `landfall_operator_namespace_watched`, is not
 ready while none is left, and takes them back when it may."""
 
 

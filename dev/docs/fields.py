@@ -13,7 +13,7 @@ HEAD = """# Every field of a ConsumerGroup
 <!-- Made by `make crds` from the models. -->
 
 [The ConsumerGroup](consumer-group.md) is the page to begin with. `kubectl explain cg.spec.output`
-prints the same texts. **Bold** fields are required. The last column says what a change of the
+prints the same texts. **Bold** fields are required. The last column shows what a change of the
 field leads to:
 
 | change | what happens |
@@ -22,7 +22,7 @@ field leads to:
 | Live | the running driver applies it |
 | NewRevision | [a new driver takes over](../guides/change-a-group.md), or is rolled back |
 
-`status.plan` says which of them the last change was.
+`status.plan` shows which of them the last change was.
 """
 
 _MIXED = {

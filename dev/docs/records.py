@@ -17,9 +17,9 @@ HEAD = """# Ledger records
 The ledger of a group is a chain of small JSON objects, one per slot, in the output root:
 `<root>/_landfall/<group>/<lane>/<epoch>/<index>.json`, ten digits each. Each slot is created once,
 if absent, and never changed; old ones are rolled up into segments. A state folded from the first
-slot (or from a snapshot) says which offsets are landed, which objects are decided but perhaps not
-visible yet, and who may write next. Why this gives exactly once is in
-[Exactly once](../concepts/exactly-once.md).
+slot (or from a snapshot) contains which offsets are landed, which objects are decided but perhaps
+not visible yet, and who may write next. Why this gives exactly once is in [Exactly
+once](../concepts/exactly-once.md).
 
 ![Which records may follow in which state of the lane](../images/ledger-records.svg)
 

@@ -93,7 +93,7 @@ HEAD = """# Stages of a change
 
 <!-- Made by `make crds` from the operator's rollout table. -->
 
-`status.rollout.stage` says how far a group is in a change of its driver. An upgrade by `HandOver`
+`status.rollout.stage` shows how far a group is in a change of its driver. An upgrade by `HandOver`
 goes through Warming, Yielding, Opening and Watching; by `Shadow` or `Canary` it begins with Trying;
 an upgrade by `Recreate` goes through Draining, Opening and Watching; a rollback takes the same way
 with the previous revision as the target. What a user sees of it is in
@@ -102,7 +102,7 @@ with the previous revision as the target. What a user sees of it is in
 ![The stages of a change and what leads from one to the next](../images/stages.svg)
 
 From every stage of a running group, `Suspend` leads to Suspending. From every stage, `Delete`
-leads to Deleting. The picture leaves these arrows out, and changes that begin a stage anew; the
+leads to Deleting. The picture leaves these arrows out, and changes that begin a stage again; the
 table has all of them.
 
 The order of the rows of one stage is their priority: if two events hold at once, the upper one

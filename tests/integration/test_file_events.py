@@ -124,7 +124,7 @@ def test_a_topic_is_read_from_its_end_on_and_opened_anew_if_it_has_other_partiti
     eventually(receives, [b"one", b""].__eq__)
     kafka.add_partitions(topic, 2)
     monkeypatch.setattr(event_topic, "REFRESH_SECONDS", 0.0)
-    with pytest.raises(Retry, match="its partitions are others now"):
+    with pytest.raises(Retry, match="its partitions have changed"):
         eventually(receives, lambda _: False)
     events.forget()
     events.close()

@@ -46,7 +46,7 @@ def test_a_revision_that_is_refused_lands_once_it_is_promoted(stage: Stage) -> N
     assert stage.drivers().keys() == {first}
     assert backfill(stage, trial["backfill"])
     said = stage.kubectl_landfall("promote")
-    assert said == f"{stage.name}: going on with {trial['revision']}, whatever its trial says"
+    assert said == f"{stage.name}: continuing with {trial['revision']}, regardless of its trial"
 
     eventually(lambda: stage.status["rollout"]["active"], trial["revision"].__eq__, PATIENCE)
     eventually(

@@ -102,7 +102,7 @@ def test_two_groups_on_one_output_root_are_refused(scene: Scene, processes: Proc
     refused = processes.run(scene.document(name="second"))
 
     message = (
-        "landfall: OutputOccupied: _landfall/owner.json says the output root belongs to "
+        "landfall: OutputOccupied: _landfall/owner.json assigns the output root to "
         "default/first, not to default/second"
     )
     assert refused.end() == ExitCode.STALLED, refused.said

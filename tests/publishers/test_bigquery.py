@@ -237,7 +237,7 @@ def test_a_file_that_is_not_what_landed_is_not_loaded(published: Published) -> N
     body[len(body) // 2] ^= 1
     path.write_bytes(body)
 
-    with pytest.raises(Stalled, match=rf"{path.name}: \d+ bytes with CRC-32 .* the ledger says"):
+    with pytest.raises(Stalled, match=rf"{path.name}: \d+ bytes with CRC-32 .* the ledger records"):
         published.publish()
 
     assert published.rows("clicks") == [*range(10, 20)]

@@ -342,7 +342,7 @@ def test_delta_tables_whose_rows_have_deletion_vectors_are_followed(
     merge.record().complete().retired()
     versions = sorted(Path(location).glob("_delta_log/*.json"))
 
-    with pytest.raises(Stalled, match=r"others have deleted rows. `landfall publish --rebuild`"):
+    with pytest.raises(Stalled, match=r"has deleted rows. `landfall publish --rebuild`"):
         built().publish(context.follower())
 
     assert sorted(Path(location).glob("_delta_log/*.json")) == versions
@@ -395,7 +395,7 @@ def test_iceberg_tables_follow_merges_unless_spark_has_deleted_rows(
     assert offsets() == [n for n in range(40) if n != 27]
     merge(2, 3)
 
-    with pytest.raises(Stalled, match=r"others have deleted rows. `landfall publish --rebuild`"):
+    with pytest.raises(Stalled, match=r"has deleted rows. `landfall publish --rebuild`"):
         built().publish(context.follower())
 
     built().reset(context.follower())

@@ -45,7 +45,7 @@ exit codes:
   0  no fault found
   1  an unexpected error: please report it
   2  the command line or the group file is invalid; the message names the field
-  4  nothing can continue until someone acts; the message says on what
+  4  nothing can continue until someone acts; the message names it
   5  the store or Kafka is unavailable; trying again may succeed
   6  a fault was found
   7  there was nothing to check: no ledger, no such topic, or nothing landed

@@ -372,7 +372,7 @@ class Inventory:
         record = untrusted_json.decode(body)
         header = record["header"]
         if header["seq"] != self.slots:
-            raise ValueError(f"found {name}, which says it is slot {header['seq']}")
+            raise ValueError(f"found {name}, which claims to be slot {header['seq']}")
         if header["prev"] != previous_hash:
             raise ValueError(
                 f"follows a slot of hash {header['prev'][:12]}, "

@@ -56,7 +56,7 @@ class LandedTimes(Model):
 
 
 class BackfillSpec(Model):
-    """What is landed again. All but ``promote`` and ``maxCores`` stays as it was created."""
+    """The ranges to land again. All but ``promote`` and ``maxCores`` stays as it was created."""
 
     group: GroupName
     """Name of the ConsumerGroup, in the same namespace."""
@@ -84,10 +84,10 @@ class BackfillSpec(Model):
     read, long after Kafka forgot them; from where the group has them from if not set.
     """
     into: Literal["Replace"] = "Replace"
-    """What becomes of the rows that are landed again: they take the place of the live ones."""
+    """The use of the rows that are landed again: they replace the live ones."""
     promote: Literal["Manual", "Automatic", "Never"] = "Manual"
     """Whether they do so once they are compared. Automatic does not judge the comparison; Manual
-    waits until this field says Automatic, or until somebody promotes the side lane.
+    waits until this field is Automatic, or until a user promotes the side lane.
     """
     max_cores: Annotated[int | None, Field(ge=1, le=10_000)] = None
     """Cores of its executors together. They are of the size that the group's are, at least one;
@@ -101,7 +101,7 @@ class BackfillSpec(Model):
     @model_validator(mode="after")
     def _one_time(self) -> "BackfillSpec":
         if self.last is not None and self.landed != LandedTimes():
-            raise ValueError("last and landed are two ways to say when: give one of them")
+            raise ValueError("last and landed are two ways to choose ranges: give one of them")
         return self
 
     def choice(self) -> Iterator[str]:

@@ -21,7 +21,7 @@ HEADER = (
 
 COLUMNS = (
     ("Group", "string", ".spec.group", "Group whose ranges are landed again", 0),
-    ("Phase", "string", ".status.phase", "What becomes of it", 0),
+    ("Phase", "string", ".status.phase", "State of the backfill", 0),
     ("Progress", "string", ".status.progress", "Share of the ranges that is landed", 0),
     ("ETA", "string", ".status.eta", "Time until they are landed", 0),
     ("Rows", "integer", ".status.comparison.rows.new", "Rows that it has landed", 0),
@@ -32,7 +32,7 @@ COLUMNS = (
         "Output partitions whose rows are not those that are live",
         0,
     ),
-    ("Promote", "string", ".spec.promote", "Whether it takes the place of what is live", 0),
+    ("Promote", "string", ".spec.promote", "Whether it replaces what is live", 0),
     ("Age", "date", ".metadata.creationTimestamp", "Time since it was created", 0),
     ("Side-Lane", "string", ".status.sideLane", "Name of its side lane", 1),
     ("Slot", "integer", ".status.ledgerSlot", "Slot of the REPLACE that promoted it", 1),
@@ -76,7 +76,7 @@ def schema() -> Schema:
     spec["x-kubernetes-validations"] = [
         rule(
             "!has(self.last) || !has(self.landed)",
-            "last and landed are two ways to say when: give one of them",
+            "last and landed are two ways to choose ranges: give one of them",
         ),
         rule(_unchanged(spec), f"only {' and '.join(CHANGEABLE)} can be changed: make another one"),
     ]

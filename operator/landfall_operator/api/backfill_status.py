@@ -21,7 +21,7 @@ from landfall_operator.api.status_values import (
 
 
 class BackfillPhase(StrEnum):
-    """What becomes of a backfill; ``landfall_operator.core.backfills`` has the transitions."""
+    """The states of a backfill; ``landfall_operator.core.backfills`` has the transitions."""
 
     PENDING = "Pending"
     """Something is missing before it can start, such as its group."""
@@ -32,13 +32,13 @@ class BackfillPhase(StrEnum):
     COMPARING = "Comparing"
     """Its driver compares what it landed with what is live."""
     COMPARED = "Compared"
-    """It is landed and compared, and nothing has taken the place of anything."""
+    """It is landed and compared, and nothing is replaced."""
     PROMOTING = "Promoting"
-    """The group's driver is asked to put it in the place of the live objects."""
+    """The group's driver is asked to replace the live objects with it."""
     PROMOTED = "Promoted"
-    """It has taken the place of the live objects, by the REPLACE in ``ledgerSlot``."""
+    """It has replaced the live objects, by the REPLACE in ``ledgerSlot``."""
     FAILED = "Failed"
-    """It cannot be landed, compared or promoted; ``message`` says why."""
+    """It cannot be landed, compared or promoted; ``message`` has the reason."""
     DISCARDED = "Discarded"
     """It is being deleted, and its side lane with it."""
 
@@ -48,7 +48,7 @@ RUNNING = frozenset({BackfillPhase.PLANNING, BackfillPhase.LANDING, BackfillPhas
 
 
 class Comparison(Model):
-    """What the backfill landed, against what is live, row by row."""
+    """The landed rows of the backfill, against what is live, row by row."""
 
     rows: RowCounts
     """Rows of data."""
@@ -95,7 +95,7 @@ class BackfillStatus(Model):
     observed_generation: ObservedGeneration = UNOBSERVED
     """The metadata.generation that was acted on last; -1 before an operator has seen it."""
     phase: BackfillPhase = BackfillPhase.PENDING
-    """What becomes of it."""
+    """The state of the backfill."""
     reason: str | None = None
     """One word for what it waits for, or for why it failed."""
     message: Text = ""

@@ -151,7 +151,7 @@ COLUMNS = (
     ("Newer-Image", "string", ".status.newerImage", "Default image that it does not run", 1),
     ("Next-Run", "string", ".status.schedule.next", "When the next range will be due", 1),
     ("Files", "string", ".status.files", "Files that are pending, and parts that are parked", 1),
-    ("Published", "string", ".status.published", "Publishers that keep up, and those behind", 1),
+    ("Published", "string", ".status.published", "Publishers that keep up, and late ones", 1),
 )
 """Columns of ``kubectl get``: name, type, JSON path, description, priority (1: ``-o wide``)."""
 

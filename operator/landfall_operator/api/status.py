@@ -29,7 +29,7 @@ MAX_SAMPLE_TEXT = 240
 
 
 class TrialResult(StrEnum):
-    """What came of a trial."""
+    """The result of a trial."""
 
     PENDING = "Pending"
     """The revision is being tried."""
@@ -42,13 +42,13 @@ class TrialResult(StrEnum):
     SKIPPED = "Skipped"
     """There is nothing to try the revision by; it takes over."""
     OVERRULED = "Overruled"
-    """The user goes on with the revision, whatever its trial says."""
+    """The user continues with the revision, regardless of its trial."""
     ABORTED = "Aborted"
     """The user gave the trial up, or asks for another revision."""
 
 
 class TrialComparison(Model):
-    """What the trial was judged by."""
+    """The limits that the trial was judged by."""
 
     rows: RowCounts
     """Rows that both revisions landed."""
@@ -82,7 +82,7 @@ class TrialStatus(Model):
 
 
 class RunResult(StrEnum):
-    """Whether a range was landed."""
+    """The outcome of a range."""
 
     LANDED = "Landed"
     """Everything that the topics had in it."""
@@ -124,7 +124,7 @@ class RunStatus(Model):
     result: RunResult
     """Landed, or Left if something of the range is not landed."""
     left: tuple[str, ...] = ()
-    """Topics of which something is not landed, at most twenty."""
+    """Topics with something that is not landed, at most twenty."""
     left_topics: Count = 0
     """Number of such topics."""
 
@@ -156,7 +156,7 @@ class IdleStatus(Model):
 
 
 class PublisherState(StrEnum):
-    """Whether a publisher keeps up with what lands."""
+    """The state of a publisher, compared with what lands."""
 
     STARTING = "Starting"
     """It has not ended a pass yet, as long as nothing waits for too long."""
@@ -167,7 +167,7 @@ class PublisherState(StrEnum):
     FAILING = "Failing"
     """Two passes or more have failed in a row; it tries again by itself."""
     BLOCKED = "Blocked"
-    """Somebody has to change something before it publishes again."""
+    """A user has to change something before it publishes again."""
 
 
 class PublisherStatus(Model):
@@ -192,7 +192,7 @@ class PublisherStatus(Model):
     problem: Text = ""
     """What is wrong and what to do; empty while nothing is."""
     details: Text = ""
-    """What the type has to say, such as which topic partition holds an hour open."""
+    """Messages of the type, such as which topic partition holds an hour open."""
     last_time: Moment | None = None
     """When a pass last ended well."""
     time: Moment
@@ -211,19 +211,19 @@ class FeedStatus(Model):
     landed_parts: Count
     """Parts of files that are landed; most files have one part."""
     parked_parts: Count
-    """Parts that could not be read. They are tried again until maxAttempts, and then wait for
-    somebody; the files after them are landed meanwhile.
+    """Parts that could not be read. They are tried again until maxAttempts, and then wait for a
+    user; the files after them are landed meanwhile.
     """
     ignored_parts: Count
-    """Parts that somebody has given up."""
+    """Parts that a user has given up."""
     error: Text = ""
-    """What is wrong with the first of those that are parked, or with files written anew."""
+    """What is wrong with the first of those that are parked, or with files written again."""
     last_look: Moment | None = None
     """When the driver last looked for new files; absent before it has."""
 
 
 class CompactionStatus(Model):
-    """What is to be merged of small objects, and what was since the driver started."""
+    """Small objects to be merged, and merged since the driver started."""
 
     waiting_folders: Count
     """Folders with objects to merge, now or once they are complete."""
@@ -232,7 +232,7 @@ class CompactionStatus(Model):
     merged_objects: Count
     """Objects that were merged."""
     new_objects: Count
-    """Objects that took their place."""
+    """Objects that replaced them."""
     merged_bytes: Count
     """Size of these objects."""
     duplicates: Count
@@ -312,7 +312,7 @@ class CommitsStatus(Model):
 
 
 class LedgerStatus(Model):
-    """What the group's ledger has reached at least: its drivers refuse one that has not."""
+    """The position that the group's ledger has reached: its drivers refuse a shorter one."""
 
     epoch: Count
     """Epoch of its last OPEN."""
@@ -390,7 +390,7 @@ class Stage(StrEnum):
     SETTLED = "Settled"
     """The active revision lands, and there is none to roll back to."""
     TRYING = "Trying"
-    """The active revision lands while the next one is tried beside it: strategy Shadow or Canary.
+    """The active revision lands while the next one is tried next to it: strategy Shadow or Canary.
     """
     WARMING = "Warming"
     """The active revision lands while the target's driver starts and gets ready."""
@@ -413,7 +413,7 @@ class Stage(StrEnum):
 
 
 class Rejected(Model):
-    """A spec that was rolled back. It is not tried again until it changes, or ``retry`` says so."""
+    """A spec that was rolled back. It is not tried again until it changes, or ``retry`` is due."""
 
     digest: str
     """Digest that identifies the spec."""
@@ -426,7 +426,7 @@ class Rejected(Model):
 
 
 class Held(Model):
-    """What a rollout waits for: a failure of the cluster, the store, Kafka or a registry."""
+    """The cause of a rollout's wait: a failure of the cluster, the store, Kafka or a registry."""
 
     reason: Reason
     """The failure, in one word."""
@@ -480,7 +480,7 @@ class RolloutStatus(Model):
     held: Held | None = None
     """What the stage waits for; its limits of time do not run meanwhile."""
     resumed: Moment | None = None
-    """When the limits of time began anew: after the last wait, and at the first commit."""
+    """When the limits of time began again: after the last wait, and at the first commit."""
     crashes: Crashes | None = None
     """Crashes since the last commit; absent while there are none."""
     retry: Retry | None = None
@@ -541,7 +541,7 @@ class GroupStatus(Model):
     """Image of the driver that lands."""
     newer_image: str | None = None
     """The operator's image, if the group names no other one and its driver does not run it.
-    `upgrade.image` says whether it is rolled out; absent for a group that is up to date.
+    `upgrade.image` sets whether it is rolled out; absent for a group that is up to date.
     """
     topics: str | None = None
     """Topics that are landed, or their pattern."""

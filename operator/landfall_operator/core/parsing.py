@@ -302,7 +302,7 @@ def executor_failure(observed: GroupObservation, workers: Workers) -> PodFailure
     if found:
         return PodFailure(found.reason, f"{text}: {found.message}")
     if pods and pods.count < workers.wanted:
-        text = f"{text}, and Spark has not created the pods of all: the driver's log says why"
+        text = f"{text}, and Spark has not created the pods of all: see the driver's log"
     return PodFailure(Reason.EXECUTORS_MISSING, text)
 
 

@@ -126,7 +126,7 @@ def _promote(observed: GroupObservation, rollout: RolloutStatus, _: str) -> Chan
     if trial and (rollout.stage is Stage.TRYING or trials.is_rejected(rollout)):
         overruled = trials.given_up(trial, TrialResult.OVERRULED)
         changed = forgive(rollout) if trials.is_rejected(rollout) else rollout
-        message = f"going on with {trial.revision}, whatever its trial says"
+        message = f"continuing with {trial.revision}, regardless of its trial"
         return changed.model_copy(update={"trial": overruled}), message
     match rollout.stage:
         case Stage.WARMING:
@@ -190,8 +190,8 @@ def _check_runs(rollout: RolloutStatus) -> None:
 
 def _under_way(rollout: RolloutStatus) -> str:
     if trial := trials.present_trial(rollout):
-        return f"{trial.revision} is being tried; abort gives it up, promote goes on with it"
-    return f"{rollout.target} is about to take over; abort gives it up, promote goes on with it"
+        return f"{trial.revision} is being tried; abort gives it up, promote continues with it"
+    return f"{rollout.target} is about to take over; abort gives it up, promote continues with it"
 
 
 def _fallback(observed: GroupObservation, rollout: RolloutStatus, named: str) -> RecordedSpec:

@@ -26,11 +26,11 @@ IN_THE_POD: Mapping[str, str] = {
     "fsck": "check the ledger and its objects",
     "locate": "find the object that has a record",
     "cat": "print landed records",
-    "skip": "go on after what is lost, and record what was skipped",
+    "skip": "continue after what is lost, and record what was skipped",
     "unblock": "land a blocked topic partition again",
     "drop": "land a topic partition no more",
     "reset": "land a topic partition from another offset on",
-    "publish": "publish what landed; --dry-run says what would be, --rebuild fills tables anew",
+    "publish": "publish what landed; --dry-run shows what would be, --rebuild fills tables again",
     "replay-dead-letters": "land dead letters again, through the present decoder",
     "promote-backfill": "replace live objects with those that a backfill has landed",
     "undo": "bring back objects that a merge or a backfill has replaced",
@@ -45,7 +45,7 @@ _ACCEPT_LEDGER = ACCEPT_LEDGER.partition("/")[2]
 _VERBS: Mapping[Verb, str] = {
     Verb.RETRY: "try again now what was rolled back or given up, and what the driver waits for",
     Verb.ROLLBACK: "land with the previous revision again",
-    Verb.PROMOTE: "go on with a rollout without waiting any longer, whatever a trial says",
+    Verb.PROMOTE: "continue a rollout without waiting any longer, regardless of a trial",
     Verb.ABORT: "give a rollout up; the revision that landed before it stays or comes back",
     Verb.RESTART: "stop the driver, which hands over, and start it again",
 }
@@ -58,7 +58,7 @@ answer, which is also in status.lastRequest and in an Event of the group.
 
 _ABOUT_TOP = """\
 Show all groups of a namespace, or with -A of the cluster, from their status: again every few
-seconds until you interrupt it, on a terminal in place. Groups that need somebody come first, then
+seconds until you interrupt it, on a terminal in place. Groups that need a user come first, then
 those with the oldest records that are not landed. No driver is asked.
 
 examples:
@@ -138,11 +138,11 @@ def parser() -> argparse.ArgumentParser:
     new("resume", "let the operator work on the group again")
     new(
         _ACCEPT_LEDGER,
-        "let a driver go on with another ledger than the group's (LedgerBehind, LedgerRewritten)",
+        "let a driver continue with another ledger (LedgerBehind, LedgerRewritten)",
     )
     _add_top(commands, connection)
     for name, summary in IN_THE_POD.items():
-        more = f"All further arguments are those of `{_there(name)}`; its --help lists them."
+        more = f"All further arguments go to `{_there(name)}`; its --help lists them."
         new(name, f"in the driver's pod: {summary}", epilog=more)
     return made
 
@@ -211,7 +211,7 @@ def _command(kubectl: Kubectl, arguments: argparse.Namespace, rest: Sequence[str
             return ExitCode.OK
         case name if name == _ACCEPT_LEDGER:
             kubectl.annotate(arguments.group, f"{ACCEPT_LEDGER}=true")
-            print(f"{arguments.group}: the driver goes on with the ledger that it finds")
+            print(f"{arguments.group}: the driver continues with the ledger that it finds")
             return ExitCode.OK
         case "resume":
             kubectl.annotate(arguments.group, f"{PAUSE}-")

@@ -122,7 +122,7 @@ def _trial_text(view: View, trial: TrialStatus) -> str:
     """Return which revision is tried, and its progress."""
     found = (view.observed.backfills or {}).get(trial.backfill)
     progress = f"Backfill {trial.backfill} {trials.progress_text(found)}"
-    return f"trying {trial.revision} beside {view.desired.rollout.active}: {progress}"
+    return f"trying {trial.revision} next to {view.desired.rollout.active}: {progress}"
 
 
 def _roles_text(rollout: RolloutStatus) -> str:

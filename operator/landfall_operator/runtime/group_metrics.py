@@ -143,7 +143,7 @@ GROUP_FAMILIES = Families(
         "landfall_group_image_outdated": (
             "1 if the group names no image and runs another one than the operator's default, else 0"
         ),
-        "landfall_group_paused": "1 if somebody has paused the group, else 0",
+        "landfall_group_paused": "1 if a user has paused the group, else 0",
         "landfall_group_executors_wanted": "Desired number of executors",
         "landfall_group_executors_ready": "Number of executors that are ready",
         "landfall_group_lag_records": "Offsets that have not landed yet, rounded up to two digits",
@@ -181,7 +181,7 @@ GROUP_FAMILIES = Families(
             "Unix time up to which the last run of spec.schedule has landed"
         ),
         "landfall_group_last_run_left_topics": (
-            "Topics of which the last run of spec.schedule has left something out"
+            "Topics that the last run of spec.schedule has not landed completely"
         ),
         "landfall_group_next_run_timestamp_seconds": (
             "Unix time when the next range of spec.schedule will be due"

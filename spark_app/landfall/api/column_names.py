@@ -155,8 +155,8 @@ def _problems(publisher: str, type_: str, path: str, spec: GroupSpec) -> Iterato
         of_envelope = " of the envelope" if two[1] in envelope else ""
         yield (
             f"{path}.decode.columns: {two[0]} and {two[1]}{of_envelope} are one name in {type_} "
-            f"({publisher}), which does not tell upper from lower case; give the column another "
-            "name, and its field in `field`"
+            f"({publisher}), which does not distinguish upper and lower case; give the column "
+            "another name, and its field in `field`"
         )
     if type_ in _FOLDERS_ARE_KEYS:
         folders = {folder.casefold() for folder in _folders(spec.route.pattern)}

@@ -199,7 +199,7 @@ class LedgerPosition:
         return cls(int(epoch), int(slot))
 
     def reaches(self, other: "LedgerPosition") -> bool:
-        """Whether a ledger at this position may be one that was at the other before."""
+        """Return whether a ledger at this position may be one that was at the other before."""
         return self.epoch >= other.epoch and self.slot >= other.slot
 
 
@@ -234,7 +234,7 @@ class LedgerAnchor:
 
 
 def is_sha256(text: str) -> bool:
-    """Whether a text is a SHA-256 as hashes of slots are written."""
+    """Return whether a text is a SHA-256 as hashes of slots are written."""
     return re.fullmatch("[0-9a-f]{64}", text) is not None
 
 
@@ -452,7 +452,7 @@ class Status:
     tip: str = ""
     """SHA-256 (hex) of that slot; empty if it knows none, and of older drivers."""
     publishers: tuple[PublisherStatus, ...] = ()
-    """Those of ``spec.publish`` that this driver runs. Drivers before version 3 report none."""
+    """This driver's entries of ``spec.publish``. Drivers before version 3 report none."""
     completeness: tuple[TopicCompleteness, ...] = ()
     """Of each topic with a time, or held. In a summary, the first that are held."""
     schedule: ScheduleStatus | None = None

@@ -48,7 +48,7 @@ exit codes:
   1  an unexpected error: please report it
   2  the command line or the group file is invalid; the message names the field
   3  fenced: another driver took over, and this one wrote nothing after that
-  4  stalled: nothing can continue until someone acts; the message says on what
+  4  stalled: nothing can continue until someone acts; the message names it
   5  the store, Kafka or Spark is unavailable; trying again may succeed
   6  a check found a fault
   7  a check had nothing to check: no ledger, no such topic, or nothing landed

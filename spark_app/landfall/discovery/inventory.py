@@ -164,7 +164,7 @@ class Inventory:
             state = LandingState.PENDING if is_returned else LandingState.ERROR
             return _not_landed(status, state, left.parked)
         if file.is_left_out:
-            error = "what was written anew is left out"
+            error = "the new version is left out"
             return replace(status, state=LandingState.IGNORED, error=error)
         is_numbered = file.listed_to >= file.size
         if not is_numbered or file.number >= self._next or left.again:

@@ -152,7 +152,7 @@ def decode_piece(piece: IndexPiece, body: bytes) -> tuple[KnownFile, ...]:
     if ends != (piece.first, piece.last, piece.files):
         raise stored.broken(
             f"{piece.key}: has {ends[2]} files from {ends[0]!r} to {ends[1]!r}, "
-            "not as its index says"
+            "not as its index records"
         )
     if any(one.name >= other.name for one, other in pairwise(files)):
         raise stored.broken(f"{piece.key}: has files that are not in the order of their names")

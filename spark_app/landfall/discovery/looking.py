@@ -362,7 +362,7 @@ class _Look:
         if is_landed and self.rules.on_change is OnChange.IGNORE:
             if len(self.changed) < MAX_REPORTED:
                 self.changed.append(file.name)
-            return "was written anew"
+            return "was written again"
         other = self._same_contents(file) if state is not FileState.STARTED else None
         self.duplicates += other is not None
         return "" if other is None else f"has the contents of {other!r}, by ETag {file.etag}"

@@ -246,7 +246,7 @@ def _create_slot(lane: Lane, state: State, body: bytes) -> None:
     # "Taken" may mean our own bytes, written by an attempt whose response was lost.
     found = lane.slots.read(key)
     if found is None:
-        raise Retry(f"{key}: the store says it exists, but it cannot be read")
+        raise Retry(f"{key}: the store reports that it exists, but it cannot be read")
     if found != body:
         raise Fenced(_describe_owner(state.seq + 1, found))
 
@@ -284,7 +284,7 @@ def claim_output_root(slots: Slots, owner: str) -> None:
     if found != owner:
         raise Stalled(
             Reason.OUTPUT_OCCUPIED,
-            f"{object_names.owner_key()} says the output root belongs to {found}, not to {owner}",
+            f"{object_names.owner_key()} assigns the output root to {found}, not to {owner}",
         )
 
 

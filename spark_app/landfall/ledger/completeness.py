@@ -41,7 +41,7 @@ def finalize(state: State, record: Finalize) -> State:
                 f"finalizes {entry.topic} until {entry.until}, which is not after {before}"
             )
         if entry.topic in missing:
-            raise ValueError(f"finalizes {entry.topic}, of which objects are missing")
+            raise ValueError(f"finalizes {entry.topic}, whose objects are missing")
         _check_members(state, record, entry, members[entry.topic])
     new = (PendingHorizon(e.topic, e.until, record.header.seq) for e in record.entries)
     return replace(state, pending_horizons=(*state.pending_horizons, *new))

@@ -131,7 +131,7 @@ def _is_after_look(record: Record) -> bool:
 def _check_header(state: State, record: Record) -> None:
     header = record.header
     if header.seq != state.seq + 1:
-        raise ledger_error(state.seq + 1, f"says it is slot {header.seq}")
+        raise ledger_error(state.seq + 1, f"claims to be slot {header.seq}")
     if header.prev != state.tip:
         raise ledger_error(
             header.seq,
@@ -214,7 +214,7 @@ def _apply_record(state: State, record: Record) -> State:  # noqa: C901, PLR0911
 def _applied(state: State, record: Applied) -> State:
     if record.header.applied_through <= state.applied_through:
         raise ValueError(
-            f"applied through {record.header.applied_through}, which slot {state.seq} says already"
+            f"applied through {record.header.applied_through}, as slot {state.seq} already records"
         )
     return state
 

@@ -23,6 +23,6 @@ def unpack(packed: bytes, max_bytes: int) -> bytes:
         raise ValueError(f"damaged: {error}") from error
     if len(body) > max_bytes or not unpacker.eof or unpacker.unused_data:
         raise ValueError(
-            f"damaged: it is cut off, longer than {max_bytes >> 20} MiB, or has more behind it"
+            f"damaged: it is cut off, longer than {max_bytes >> 20} MiB, or has more after it"
         )
     return body

@@ -108,8 +108,8 @@ def replacement_problems(group: ConsumerGroup) -> list[str]:
         Stalled: SPEC_INVALID, the class of a plug-in cannot be imported.
     """
     return [
-        f"spec.publish[{number}].type: {entry.type} cannot follow when objects take the place of "
-        "others, as in a compaction: publish to a table of another type, or replace none"
+        f"spec.publish[{number}].type: {entry.type} cannot follow when objects are replaced, "
+        "as in a compaction: publish to a table of another type, or replace none"
         for number, entry in enumerate(group.spec.publish)
         if not _follows_replacements(f"spec.publish[{number}].type", entry.type)
     ]

@@ -151,9 +151,9 @@ class Follower:
             found = f"ends at slot {end}" if end >= 0 else "is empty"
             raise Stalled(
                 Reason.LEDGER_BEHIND,
-                f"slot {position} is published, and the ledger {found}: it is another one, or an "
-                "old copy. Lead the group back to the store of before, or begin anew with what is "
-                "there now: `landfall publish --rebuild`",
+                f"slot {position} is published, and the ledger {found}: this is a different "
+                "ledger, or an old copy. Point the group at the previous store, or rebuild from "
+                "this one: `landfall publish --rebuild`",
             )
 
     def _go_to(self, after: int) -> None:

@@ -99,7 +99,7 @@ def followed(
         raise Stalled(
             Reason.DESTINATION_CONFLICT,
             f"table {table}: {error}. `landfall publish --rebuild` fills the table again, with the "
-            "new objects and without what others have changed",
+            "new objects and without the changes of other programs",
         ) from None
 
 
@@ -176,8 +176,8 @@ def _check_no_deleted_rows(
     for key in sorted(old):
         if key in files and files[key].has_deleted_rows:
             raise CannotFollow(
-                f"the REPLACE in slot {retired[key]} replaces {files[key].path}, of which others "
-                "have deleted rows"
+                f"the REPLACE in slot {retired[key]} replaces {files[key].path}, in which "
+                "another program has deleted rows"
             )
 
 
@@ -196,22 +196,21 @@ def _check_is_rewritten(
     names = f"the REPLACE in slot {replaced[0].record} replaces {_some(gone)}"
     if not knows_all:
         raise CannotFollow(
-            f"{names}, which the table does not have, and it does not say whether it ever did"
+            f"{names}, which the table does not have, and it is unknown whether it ever did"
         )
     if left := sorted(key for key in old if key in files):
         raise CannotFollow(
-            f"{names}, which others have removed from the table, and {_some(left)}, which they "
-            "have not"
+            f"{names}, which another program has removed from the table, but not {_some(left)}"
         )
     if any(each.changes_rows for each in replaced):
         raise CannotFollow(
-            f"{names} by objects with other rows, and others have removed it from the table, such "
-            "as by a compaction: the rows to be replaced are in files of theirs"
+            f"{names} by objects with other rows, and another program has removed it from the "
+            "table, such as by a compaction: the rows to be replaced are in that program's files"
         )
     if new := sorted(old - made - {*gone}):
         raise CannotFollow(
-            f"{names}, which others have removed from the table, together with {_some(new)}, "
-            "whose rows the table does not have"
+            f"{names}, which another program has removed from the table, together with "
+            f"{_some(new)}, whose rows the table does not have"
         )
 
 

@@ -193,7 +193,7 @@ class SuccessPublisher:
 
     def _period(self, folder: str) -> tuple[str, Period]:
         found = self._name(folder)
-        assert found, "those of another pattern are left out"
+        assert found, "folders of another pattern are left out"
         return found
 
 

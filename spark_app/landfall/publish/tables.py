@@ -426,6 +426,6 @@ def _cannot_follow(table: str, part: Stretch) -> Stalled:
     return Stalled(
         Reason.DESTINATION_CONFLICT,
         f"table {table} may have {len(first.retired)} objects that have retired: the REPLACE in "
-        f"slot {first.record} put others in their place, which this type of publisher cannot "
-        "follow. Publish it anew: `landfall publish --rebuild`",
+        f"slot {first.record} replaced them, which this type of publisher cannot follow. Publish "
+        "it again: `landfall publish --rebuild`",
     )

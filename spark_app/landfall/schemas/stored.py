@@ -135,7 +135,7 @@ class StoredSchemas:
         there = self._slots.read(key)
         if there != body:
             raise SchemaChanged(
-                f"{key}: differs from what the schema registry says now; if that is right, "
+                f"{key}: differs from the present answer of the schema registry; if that is right, "
                 "delete this object"
             )
 

@@ -83,7 +83,7 @@ class TopicEvents:
         The client itself would wait for ever. What is written meanwhile is found by listing.
         """
         if self._find_partitions() != self._partitions:
-            raise SourceAway(f"events in topic {self._topic}: its partitions are others now")
+            raise SourceAway(f"events in topic {self._topic}: its partitions have changed")
 
     def _find_partitions(self) -> frozenset[int]:
         try:

@@ -129,7 +129,7 @@ class Progress:
                 # All that is landed is still in the log: what was read of the slice is not landed.
                 return Retry(f"{self.slice_}: the log was truncated at {diverges_at} meanwhile")
             return LogTruncated(
-                f"{tp}: the log was truncated at offset {diverges_at} and written anew: what it "
+                f"{tp}: the log was truncated at offset {diverges_at} and written again: what it "
                 f"holds in {OffsetRange(diverges_at, offsets.start)} is not what was landed",
                 diverges_at,
             )

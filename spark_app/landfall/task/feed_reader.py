@@ -150,7 +150,7 @@ class FeedReader:
         except StoreDenied as error:
             if not _gives_others(source, part.name):
                 raise
-            why = f"the store refuses this file, and gives others: {error}"
+            why = f"the store refuses this file, but not other ones: {error}"
             raise UnreadableFileError(part.name, part.start, why) from error
         except (UnreadableFileError, LandfallError, MemoryError):
             raise

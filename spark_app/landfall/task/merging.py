@@ -327,7 +327,7 @@ class _Merging:
                 raise Stalled(
                     Reason.SPEC_INVALID,
                     f"{source.key}: it was merged and sorted, so duplicates among its rows and "
-                    "others cannot be left out any more",
+                    "other rows cannot be left out any more",
                 )
             for section in sections:
                 rows = int(kept[at : at + section.rows].sum())

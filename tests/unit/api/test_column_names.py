@@ -58,7 +58,7 @@ def test_columns_that_differ_by_case_only_are_refused(type_: str) -> None:
 
     assert text == (
         f"spec.decode.columns: userId and userid are one name in {type_} ({FIELD}), which does not "
-        "tell upper from lower case; give the column another name, and its field in `field`"
+        "distinguish upper and lower case; give the column another name, and its field in `field`"
     )
 
 

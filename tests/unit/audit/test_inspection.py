@@ -255,7 +255,7 @@ def test_slots_after_a_missing_one_are_not_used(landed: Landed) -> None:
 
     assert (
         str(found.faults[0])
-        == f"broken ledger: slot 4: found {2:010d}/{0:010d}.json, which says it is slot 5"
+        == f"broken ledger: slot 4: found {2:010d}/{0:010d}.json, which claims to be slot 5"
     )
     assert [fault.kind for fault in found.faults[1:]] == ["extra object"]
 

@@ -218,7 +218,7 @@ def test_bytes_that_are_no_index_are_refused() -> None:
     for body, problem in (
         (b"?", "damaged"),
         (wrong_version, "version 2 is not supported"),
-        (encode_piece(1, two[:1]), "has 1 files from 'a' to 'a', not as its index says"),
+        (encode_piece(1, two[:1]), "has 1 files from 'a' to 'a', not as its index records"),
         (encode_piece(1, [two[0], two[0], two[1]]), "has 3 files"),
         (stored.packed(b'{"files":3}'), "not a piece of an index"),
     ):

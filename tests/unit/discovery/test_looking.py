@@ -211,7 +211,7 @@ def test_changed_files_can_be_ignored() -> None:
 
     found = looks(file("a", etag="e2"), file("b"), known=[known_of(file("a"))], rules=rules)
 
-    skipped = Skipped(1, (("a", "was written anew"),), ("a",))
+    skipped = Skipped(1, (("a", "was written again"),), ("a",))
     assert (names(found), found.skipped) == (["b"], skipped)
 
 

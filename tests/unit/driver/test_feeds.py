@@ -336,10 +336,10 @@ def test_copies_are_counted_in_the_status() -> None:
     made.looks()
 
     assert made.ends() == {"a": 2, "b": 0}
-    assert made.feeds.notes == ("a/0: 2 files left out by dedupe, with the contents of others",)
+    assert made.feeds.notes == ("a/0: 2 files left out by dedupe, as copies of another file",)
     made.buckets["a"].delete("4")
     made.looks(minutes=60)
-    assert made.feeds.notes == ("a/0: 1 file left out by dedupe, with the contents of others",)
+    assert made.feeds.notes == ("a/0: 1 file left out by dedupe, as copies of another file",)
 
 
 def test_a_file_that_cannot_be_numbered_is_named_in_the_status_and_holds_up_no_other() -> None:
@@ -366,4 +366,4 @@ def test_many_copies_are_counted_over_all_looks_of_a_listing() -> None:
     made.looks()
 
     assert made.ends() == {"a": 5, "b": 0}
-    assert made.feeds.notes == ("a/0: 45 files left out by dedupe, with the contents of others",)
+    assert made.feeds.notes == ("a/0: 45 files left out by dedupe, as copies of another file",)

@@ -64,7 +64,7 @@ def test_a_new_version_takes_the_place_of_what_was_parked_and_given_up() -> None
 
     plan = retry(feed({4: 1}, ignored=(5,)), files, "a")
 
-    text = "DISCOVER: hits lands a as written anew: a"
+    text = "DISCOVER: hits lands the new version of a: a"
     assert plan == FilesPlan(text, frozenset("a"), new, replaced=(4, 5))
 
 

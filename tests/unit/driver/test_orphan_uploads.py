@@ -1,4 +1,4 @@
-"""Uploads that dead drivers left behind are aborted beside landing, and nobody else's are."""
+"""Uploads that dead drivers left are aborted alongside landing; other programs' stay."""
 
 import threading
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def test_landing_does_not_wait_until_orphans_are_aborted() -> None:
     holds.through.set()
     wait_for(lambda: not list(store.open_uploads("")), "all are aborted")
 
-    assert status.message == "aborting 200 uploads that former drivers left behind"
+    assert status.message == "aborting 200 uploads that former drivers left"
     assert (aborted_before, holds.held > 1) == (0, True), "several at the same time"
     assert thread.stop() is ExitCode.OK
     assert landed_offsets(store) == written_offsets(log)

@@ -86,7 +86,7 @@ def test_a_merge_across_the_edge_is_refused_if_rows_were_sorted() -> None:
     history = live()
     history.merge((f"{TOPIC}/dt=a/1_0_{start:020}.json" for start in (0, 2)), mixed=True)
 
-    assert "cannot be told from those of" in refusal(history, side())
+    assert "cannot be distinguished from the ranges of" in refusal(history, side())
 
 
 def test_another_replacement_since_the_plan_is_refused() -> None:

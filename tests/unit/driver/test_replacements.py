@@ -167,7 +167,7 @@ def test_readers_and_landing_go_on_while_nothing_that_retired_can_be_deleted() -
     assert retired == {*before}
     assert [*scene.state().retiring] == [planner.slot]
     message = driver.contender.deps.counters.message
-    assert "nobody waits for it" in message
+    assert "nothing waits for it" in message
     assert "AccessDenied" in message
     left = driver.statuses[-1].replacing
     assert left.undeletable_objects == left.undeleted_objects == len(before)
@@ -331,7 +331,7 @@ def test_readers_and_landing_go_on_while_new_objects_are_refused() -> None:
     assert (found.waiting, found.refused, "AccessDenied" in found.problem) == (1, 1, True)
     (slot,) = scene.state().replacing
     assert found.next_step == f"landfall undo GROUP.yaml {slot} --why '…'"
-    assert f"nobody waits for it. To give it up: `landfall undo {slot}`" in message
+    assert f"nothing waits for it. To give it up: `landfall undo {slot}`" in message
     assert driver.stop() is ExitCode.OK
 
     scene.refusing.denies = False

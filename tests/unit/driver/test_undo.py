@@ -45,7 +45,7 @@ def test_late_objects_of_one_output_partition_leave_the_others_to_be_undone(
     assert refused.outcome is Outcome.REFUSED
     assert refused.message == (
         f"objects in {ONE} were replaced again in slot {second}: undo that first "
-        f"(`landfall undo {second}`), or name others by --output-partition"
+        f"(`landfall undo {second}`), or name other ones by --output-partition"
     )
     assert scene.undo(first, "dt=2").outcome is Outcome.DONE
     assert [len(scene.objects(each)) for each in (ONE, TWO)] == [1, 2]

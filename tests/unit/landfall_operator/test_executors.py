@@ -15,7 +15,7 @@ from landfall_operator.core.snapshot import ExecutorPods, GroupObservation, PodF
 from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import World, group
 
-LOG_SAYS_WHY = "the driver's log says why"
+LOG_SAYS_WHY = "see the driver's log"
 NO_ROOM = PodFailure(Reason.UNSCHEDULABLE, "0/4 nodes are available: 4 Insufficient memory")
 
 

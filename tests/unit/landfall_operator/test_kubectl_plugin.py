@@ -193,4 +193,4 @@ def test_every_command_has_a_help_text(capsys: pytest.CaptureFixture[str]) -> No
             parser().parse_args([command, "--help"])
         assert done.value.code == 0
         there = command.removesuffix("-backfill")
-        assert f"those of `landfall {there}`" in capsys.readouterr().out
+        assert f"go to `landfall {there}`" in capsys.readouterr().out

@@ -149,4 +149,4 @@ def test_a_horizon_waits_for_missing_objects_and_for_their_repair() -> None:
     assert (missing.horizons, repaired.horizons) == ({}, {})
     assert visible.horizons == {"clicks": 90}
     assert given_up.horizons == {"clicks": 90}
-    assert "of which objects are missing" in refused(missing, finalize(missing, 91))
+    assert "whose objects are missing" in refused(missing, finalize(missing, 91))

@@ -44,7 +44,7 @@ def test_what_is_damaged_is_so(unpacked: Callable[[bytes, int], bytes], packed: 
 
 
 def test_more_after_a_member_is_damage() -> None:
-    with pytest.raises(ValueError, match="has more behind it"):
+    with pytest.raises(ValueError, match="has more after it"):
         unpack(member(b"x") + b"y", LIMIT)
 
 

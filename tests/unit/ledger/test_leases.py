@@ -143,7 +143,7 @@ def test_what_failed_may_be_leased_again_after_an_attempt() -> None:
 def test_a_failure_says_why() -> None:
     state, slot = leased(with_files(1), 0)
 
-    assert "nobody says why" in refused(state, outcome(state, slot, failed=(0,)))
+    assert "without a reason" in refused(state, outcome(state, slot, failed=(0,)))
 
 
 def test_what_is_given_back_costs_no_attempt() -> None:
@@ -215,10 +215,10 @@ def test_a_request_is_carried_out_once() -> None:
 def test_nothing_of_an_external_feed_is_landed() -> None:
     state = with_files(2)
 
-    with pytest.raises(Exception, match="processed by others, and not landed"):
+    with pytest.raises(Exception, match="processed externally, and not landed"):
         committed(state, landed(0, SPAN))
     parked = hole(state, 0, SPAN, attempt=1)
-    assert "processed by others, and not landed" in refused(state, parked)
+    assert "processed externally, and not landed" in refused(state, parked)
 
 
 def test_only_external_feeds_are_leased() -> None:

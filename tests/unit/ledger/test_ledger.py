@@ -132,7 +132,7 @@ def test_a_fenced_writer_is_refused() -> None:
     )
 
     assert "but the lane is held in epoch 2 by w2" in message
-    assert "says it is slot 2" in refused(taken, stale)
+    assert "claims to be slot 2" in refused(taken, stale)
 
 
 def test_an_open_takes_the_next_epoch() -> None:
@@ -175,7 +175,7 @@ def test_a_changed_slot_breaks_the_chain() -> None:
 def test_a_slot_out_of_place_is_refused() -> None:
     state = entered()
 
-    assert "says it is slot 7" in refused(
+    assert "claims to be slot 7" in refused(
         state, Yield(header=Header(7, state.tip, 1, "w1", ""), reason="")
     )
 

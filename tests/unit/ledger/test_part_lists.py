@@ -150,7 +150,7 @@ LINE = ["in/a.json", "e1", 10, 1_763_700_000_000, 0, 10]
         Damage(b"", "not a list of parts"),
         Damage(b"no gzip", "not a list of parts"),
         Damage(written(HEAD, LINE)[:-4], "cut off"),
-        Damage(written(HEAD, LINE) + b"x", "more behind it"),
+        Damage(written(HEAD, LINE) + b"x", "more after it"),
         Damage(written(), "not a list of parts"),
         Damage(written({**HEAD, "version": 2}, LINE), "of version 2, this software knows 1"),
         Damage(written({**HEAD, "more": 1}, LINE), "not a list of parts"),

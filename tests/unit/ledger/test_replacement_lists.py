@@ -127,8 +127,8 @@ def test_a_list_says_what_a_backfill_landed_again() -> None:
         ({"landed_again": (PIECES[0], PIECES[0], PIECES[1])}, "overlap"),
         ({"objects": AGAIN.objects[:1]}, "2 records landed and 1 dead-lettered, and the objects"),
         ({"objects": AGAIN.objects[1:]}, "and the objects have 2 and 0"),
-        ({"made_by": None}, "nobody says by what"),
-        ({"landed_again": ()}, "nobody says by what"),
+        ({"made_by": None}, "without made_by"),
+        ({"landed_again": ()}, "without made_by"),
     ],
 )
 def test_ranges_that_were_landed_again_add_up(changes: dict[str, Any], problem: str) -> None:

@@ -104,7 +104,7 @@ def test_avro_single_object_encoding_is_not_guessed() -> None:
     """C3 01 and a fingerprint are no part of a value whose schema is given."""
     made = decoded("Avro", avro(a="long"), "c301" + "00" * 8 + "36")
 
-    assert made.bad.errors == ["avro: bytes left over behind the value"]
+    assert made.bad.errors == ["avro: bytes left over after the value"]
 
 
 # ------------------------------------------------------------------------------------- Protobuf

@@ -104,7 +104,7 @@ def test_each_bad_row_says_why(registry: FakeRegistry) -> None:
         2: "avro: does not begin with the byte 0 of a schema id",
         3: "avro: schema id 7 is not in the registry",
         4: "avro: who: ends inside a value",
-        5: "avro: bytes left over behind the value",
+        5: "avro: bytes left over after the value",
         7: "avro: schema id 9: the schema is PROTOBUF, not AVRO",
     }
     assert field(decoded, "id") == [1]

@@ -172,7 +172,7 @@ def test_a_file_that_is_refused_alone_holds_up_no_other(names: tuple[str, ...]) 
     assert not found
     assert isinstance(error, PartUnreadable)
     assert str(error) == (
-        f"in/0: part {at}: {names[0]}: at 0: the store refuses this file, and gives others: "
+        f"in/0: part {at}: {names[0]}: at 0: the store refuses this file, but not other ones: "
         f"read {names[0]}: AccessDenied (403)"
     )
 

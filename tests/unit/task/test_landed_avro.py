@@ -98,7 +98,7 @@ BAD: list[tuple[str, bytes | None, str]] = [
     ("short", b"\0\0", "avro: too short for a schema id"),
     ("unknown id", b"\0\0\0\0\x63x", "avro: schema id 99 is not in the registry"),
     ("truncated", order(1, 7)[:-1], "ends inside a value"),
-    ("too long", order(1, 7) + b"\0", "avro: bytes left over behind the value"),
+    ("too long", order(1, 7) + b"\0", "avro: bytes left over after the value"),
     ("no UTF-8", framed(1, V1, {"id": 1, "who": "abc", "tags": []}).replace(b"abc", b"a\xffc"), ""),
     ("a length of 2 GiB", b"\0\0\0\0\x01\x02" + b"\xff\xff\xff\xff\x0f", "avro: who"),
     ("a billion items", b"\0\0\0\0\x01\x02\x02x" + b"\xff\xff\xff\xff\x0f", "avro: tags"),

@@ -13,7 +13,7 @@ FORMATS_WITH_FIELDS = ("Json", "Parquet", "Orc", "Avro")
 
 
 class Keep(StrEnum):
-    """Which of several rows with the same key is kept."""
+    """The one of several rows with the same key that is kept."""
 
     FIRST = "First"
     LAST = "Last"
@@ -56,7 +56,7 @@ class Compact(Model):
     """Size up to which objects are merged into one."""
     dedupe: RowDedupe | None = None
     """Leaves out rows whose key another row of the same output partition has. All objects of the
-    output partition are merged into one then, whatever their size. Duplicates stay if not set.
+    output partition are merged into one then, regardless of their size. Duplicates stay if not set.
     """
     sort: Name | None = None
     """Field by which the rows of a merged object are sorted; dots separate the steps of a nested
@@ -70,7 +70,7 @@ class Compact(Model):
 
     @property
     def needs_fields(self) -> str:
-        """What needs rows with fields; empty if nothing does."""
+        """The settings that need rows with fields; empty for none."""
         return "dedupe" if self.dedupe else "sort" if self.sort else ""
 
     @property

@@ -37,7 +37,7 @@ _PLAIN_NAME = re.compile(r'[^"\\\x00-\x1f]+')
 
 
 def is_yearless(time_format: str) -> bool:
-    """Whether a strptime format gives a date without its year."""
+    """Return whether a strptime format gives a date without its year."""
     return not set(re.findall(r"%(.)", time_format, re.DOTALL)) & set("YyGcx")
 
 
@@ -57,7 +57,7 @@ class TimeUnit(StrEnum):
 
 
 class MissingTimestamp(StrEnum):
-    """What happens to a record whose timestamp field is absent or null."""
+    """The treatment of a record whose timestamp field is absent or null."""
 
     DEAD_LETTER = "DeadLetter"
     KAFKA_TIMESTAMP = "KafkaTimestamp"
@@ -100,7 +100,7 @@ class Timestamp(Model):
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The field's path as a tuple of steps; of keys and headers behind an empty step."""
+        """The field's path as a tuple of steps; of keys and headers after an empty step."""
         if self.source is TimestampSource.HEADER:
             return ("", "header", self.field)
         steps = tuple(self.field.split(self.separator)) if self.separator else (self.field,)
@@ -108,7 +108,7 @@ class Timestamp(Model):
 
     @property
     def is_yearless(self) -> bool:
-        """Whether ``format`` gives a date without its year."""
+        """True if ``format`` gives a date without its year."""
         return is_yearless(self.format or "%Y")
 
     @model_validator(mode="after")
@@ -153,7 +153,7 @@ class ColumnType(StrEnum):
     JSON = "Json"
     """Any value, as JSON text."""
     DECIMAL = "Decimal"
-    """A number of ``precision`` digits, of which ``scale`` are after the point."""
+    """A number of ``precision`` digits, ``scale`` of them after the point."""
     LIST = "List"
     """Any number of values, each as ``items`` declares."""
     STRUCT = "Struct"
@@ -213,8 +213,8 @@ class ValueType(Model):
     """strptime format of a Timestamp with unit Custom, with a year, such as ``%d/%b/%Y:%H:%M:%S``.
     """
     timezone: TimeZone | None = None
-    """IANA time zone of a Timestamp's text that carries none. That of ``decode.timestamp``, if it
-    reads the same field, else UTC.
+    """IANA time zone of a Timestamp's text that carries none. The one of ``decode.timestamp``, if
+    it reads the same field, else UTC.
     """
     precision: Annotated[int, Field(ge=1, le=MAX_PRECISION)] | None = None
     """Digits of a Decimal, 38 at most. Required for one."""
@@ -223,7 +223,7 @@ class ValueType(Model):
     letter; none is rounded.
     """
     encoding: DecimalEncoding | None = None
-    """How text holds a Decimal. Base64 is that of the unscaled number, as in the JSON of Kafka
+    """How text holds a Decimal. Base64 is of the unscaled number, as in the JSON of Kafka
     Connect and Debezium: ``scale`` must be the one they scale by. Digits if not set.
     """
     items: Annotated["Item | None", _ANY_MAPPING] = None
@@ -268,7 +268,7 @@ class ValueType(Model):
 
     @model_validator(mode="after")
     def _fields_are_distinct(self) -> "ValueType":
-        # Hive and Spark do not tell names apart by case.
+        # Hive and Spark do not distinguish names by case.
         distinct(tuple(field.name.casefold() for field in self.fields))
         for field in self.fields:
             if not _PLAIN_NAME.fullmatch(field.key):
@@ -287,7 +287,7 @@ class ValueType(Model):
 
 
 class Item(ValueType):
-    """What a list holds."""
+    """The type of a list's items."""
 
     nullable: bool = True
     """Whether an item may be null."""
@@ -345,7 +345,7 @@ class SchemaRegistry(Model):
 
 
 class ValueForm(StrEnum):
-    """Which values fields have, and JSON that is made of payloads."""
+    """The values of fields, and of JSON that is made of payloads."""
 
     BY_DECODER = "ByDecoder"
     COMMON = "Common"
@@ -369,7 +369,7 @@ class DecodeKey(Model):
     options: dict[str, Settings] = Field(default_factory=dict)
     """Options of the decoder."""
     registry: SchemaRegistry | None = None
-    """The schema registry that has the schemas of keys. That of payloads if not set."""
+    """The schema registry that has the schemas of keys. The payloads' registry if not set."""
     columns: Columns = ()
     """Typed columns of the output that are read from the key."""
 
@@ -390,8 +390,8 @@ class Decode(Model):
     registry: SchemaRegistry | None = None
     """The schema registry that has the schemas of payloads, for Avro, Protobuf and JsonSchema."""
     values: ValueForm = ValueForm.BY_DECODER
-    """Values of fields, for routes and transforms, and of JSON made of payloads. ByDecoder: as the
-    page of the decoder says. Common: the same from all decoders, such as ISO 8601 text of a time.
+    """Values of fields, for routes and transforms, and of JSON made of payloads. ByDecoder: as on
+    the page of the decoder. Common: the same from all decoders, such as ISO 8601 text of a time.
     """
     columns: Columns = ()
     """Typed columns of the output. Types are never inferred from data."""

@@ -1,8 +1,8 @@
-"""What holds for a topic: the group's spec, with the entry of ``spec.topics`` that matches.
+"""The spec of a topic: the group's spec, with the entry of ``spec.topics`` that matches.
 
-The first entry whose pattern matches the whole name of a topic applies. What it sets takes the
-place of the group's field, field by field: mappings are merged by key, lists are replaced as a
-whole. ``options`` belong to a format: an entry with another ``format`` inherits none of them.
+The first entry whose pattern matches the whole name of a topic applies. What it sets replaces the
+group's field, field by field: mappings are merged by key, lists are replaced as a whole.
+``options`` belong to a format: an entry with another ``format`` inherits none of them.
 """
 
 import re
@@ -51,12 +51,12 @@ class TopicSpecs:
         return self.group if entry is None else self.entries[entry][1]
 
     def every(self) -> Iterator[GroupSpec]:
-        """The group's own spec and those of all entries, whether or not a topic may have them."""
+        """The group's own spec and all entries' specs, whether or not a topic may have them."""
         yield self.group
         yield from (spec for _, spec in self.entries)
 
     def used(self) -> Iterator[tuple[str, GroupSpec]]:
-        """Every spec that a topic may have, after the path of the field that says so."""
+        """Every spec that a topic may have, after the path of the field that sets it."""
         for entry in self.used_entries():
             if entry is None:
                 yield "spec", self.group
@@ -75,7 +75,7 @@ def effective(spec: GroupSpec, entry: TopicOverride) -> GroupSpec:
     """The spec of the topics that match an entry of it.
 
     Raises:
-        ValidationError: the fields of the entry and those of the group do not fit each other.
+        ValidationError: the fields of the entry and of the group do not fit each other.
     """
     document = spec.model_dump(mode="json", by_alias=True, exclude={"topics"})
     own = entry.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"pattern"})
@@ -84,7 +84,7 @@ def effective(spec: GroupSpec, entry: TopicOverride) -> GroupSpec:
 
 
 def _leave_options(below: dict[str, Any], above: Mapping[str, Any]) -> None:
-    """Take away options of formats in whose place there is another one: payloads, keys, output."""
+    """Remove options of formats that are replaced: payloads, keys, output."""
     if "options" in below and above.get("format", below["format"]) != below["format"]:
         below["options"] = {}
     for name, value in above.items():

@@ -79,16 +79,16 @@ MAX_FEEDS = 100
 
 
 class Dedupe(Model):
-    """Which files have the contents of others, and are left out."""
+    """How files with the contents of other files are found, which are left out."""
 
     by: Literal["ETag"] = "ETag"
-    """``ETag``: files of the same ETag and size, whatever their names, have the same contents."""
+    """``ETag``: files of the same ETag and size have the same contents, under any names."""
 
 
 class Feed(Model):
     """Files in a bucket or folder, which are landed as the topic partition ``<topic>/0``.
 
-    With ``process: External`` they are processed by others instead.
+    With ``process: External`` they are processed by other programs instead.
     """
 
     topic: TopicName
@@ -116,7 +116,7 @@ class Feed(Model):
     """How to access HDFS."""
     process: Literal["Land", "External"] = "Land"
     """Who processes the files. Land lands their rows. External lands nothing: workers of yours take
-    files by `landfall files take`, or over HTTP, and say what became of them. It cannot be changed
+    files by `landfall files take`, or over HTTP, and report their outcome. It cannot be changed
     later; give the files another topic instead.
     """
     include: Pattern | None = None
@@ -140,23 +140,23 @@ class Feed(Model):
     which they were written.
     """
     discovery_interval: Duration = timedelta(seconds=30)
-    """How often the driver looks for new files behind the last name that it knows."""
+    """How often the driver looks for new files after the last name that it knows."""
     relist: Duration = timedelta(minutes=10)
-    """How often the driver looks at all names, and so finds files whose names are before others'
-    that were there first.
+    """How often the driver looks at all names, and so finds files whose names sort before older
+    files' names.
     """
     on_change: Literal["Stall", "Park", "Ignore", "LandAgain"] = "Stall"
     """What happens when a file that is landed is written again with other contents. Stall stops the
-    feed until somebody chooses; Park leaves that file alone until then, and lands all others;
+    feed until a user chooses; Park leaves that file alone until then, and lands all other files;
     Ignore leaves the new contents out; LandAgain lands all rows of the new file.
     """
     dedupe: Dedupe | None = None
     """Leaves out files that have the contents of another file of the feed, under another name. Such
-    files are counted and named in the log. Files are told apart by their names alone if not set.
+    files are counted and named in the log. Files are distinguished by their names alone if not set.
     """
     events: FileEvents | None = None
     """Notifications of new files, which make the driver look at once. Nothing depends on them: what
-    they do not tell is found by ``discoveryInterval`` and ``relist``.
+    they do not report is found by ``discoveryInterval`` and ``relist``.
     """
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
     """How often a file that cannot be read, or that a worker could not process, is tried. The files
@@ -178,7 +178,7 @@ class Feed(Model):
 
     @property
     def is_external(self) -> bool:
-        """Whether workers of others process the files."""
+        """True if external workers process the files."""
         return self.process == "External"
 
     @model_validator(mode="after")
@@ -189,7 +189,7 @@ class Feed(Model):
         return self
 
     def counts(self, name: str) -> bool:
-        """Whether a file of this name is one of the feed."""
+        """Return whether a file of this name is one of the feed."""
         # Names may have line breaks, which ``.`` matches here.
         fits = partial(re.fullmatch, string=name, flags=re.DOTALL)
         is_excluded = self.exclude is not None and fits(self.exclude)

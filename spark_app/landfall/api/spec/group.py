@@ -40,7 +40,7 @@ def _check_no_colon(path: str, pattern: str | None) -> None:
 
 
 class GroupSpec(Model):
-    """What a consumer group lands, where, and how."""
+    """The topics that a consumer group lands, where, and how."""
 
     generation: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
     """Number that prefixes object names. Increase it for an incompatible change."""
@@ -70,7 +70,7 @@ class GroupSpec(Model):
     """
     topics: Annotated[tuple[TopicOverride, ...], Field(max_length=MAX_TOPICS)] = ()
     """What holds for some topics instead, at most 100 entries. The first whose pattern matches
-    applies; what it does not set, the group's own fields say.
+    applies; what it does not set comes from the group's own fields.
     """
     publish: Annotated[
         tuple[PublisherEntry, ...],
@@ -97,7 +97,7 @@ class GroupSpec(Model):
     for a group with ``schedule``, whose driver is stopped in any case.
     """
     upload_policy: UploadPolicy = UploadPolicy()
-    """When a topic partition is due to be landed: by size or by age, whichever comes first."""
+    """When a topic partition is due to be landed: by size or by age, the first of both."""
     bad_records: BadRecords = BadRecords()
     """What happens to records that cannot be decoded, routed or encoded."""
     autoscaling: Autoscaling | None = None
@@ -113,7 +113,7 @@ class GroupSpec(Model):
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        """The output root, that of the ledger if it is another one, and places of dead letters."""
+        """The output root, the ledger's if it is another one, and places of dead letters."""
         ledger = (self.ledger,) if self.ledger else ()
         return (self.output, *ledger, *self.bad_records.places)
 
@@ -161,7 +161,7 @@ class GroupSpec(Model):
 
     @property
     def compacts(self) -> bool:
-        """Whether objects of any topic are merged."""
+        """True if objects of any topic are merged."""
         return bool(self.compact) or any(entry.compact for entry in self.topics)
 
     @property
@@ -257,7 +257,7 @@ class ConsumerGroup(Model):
 
     @property
     def full_name(self) -> str:
-        """Namespace and name, by which an output root says whose it is."""
+        """Namespace and name, by which an output root names its owner."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property

@@ -1,4 +1,4 @@
-"""What another group has landed, to be landed once more: as the source, or for what Kafka lost."""
+"""Data of another group, to be landed once more: as the source, or for what Kafka lost."""
 
 import re
 from datetime import timedelta
@@ -65,7 +65,7 @@ class LandedPlace(Model):
 
 
 class LandedSource(LandedPlace):
-    """What another group has landed, as a log: with its topic partitions, offsets and topic ids."""
+    """Another group's landed data as a log: with its topic partitions, offsets and topic ids."""
 
     field = "spec.source.landed"
 
@@ -85,7 +85,7 @@ class LandedSource(LandedPlace):
         return self
 
     def selects(self, topic: str) -> bool:
-        """Whether the topic of this name is landed, if that group has it."""
+        """Return whether the topic of this name is landed, if that group has it."""
         if self.exclude is not None and re.fullmatch(self.exclude, topic):
             return False
         return topic in self.topics or bool(

@@ -12,7 +12,7 @@ from landfall.api.values import Bytes, Name, Settings, TimeZone, built_in
 
 
 class Route(Model):
-    """Which output partition a record is written to."""
+    """The output partition that a record is written to."""
 
     pattern: Annotated[Name, AfterValidator(checked_route)] = "dt={date}"
     """Template of the folders between topic and object name, from event time and payload fields,
@@ -89,16 +89,16 @@ class Output(Root):
     9, and 6), 1 to 19 for ``Zstd`` (3). Higher levels make smaller objects and take more CPU time.
     """
     columns: ColumnSource = ColumnSource.DECLARED
-    """Where the columns of Parquet and Orc come from. ``Declared``: from ``decode.columns``, or
-    those of the whole Kafka record if there are none. ``FromSchema``: from the schema of the
-    payloads, for Avro, Protobuf and Thrift; each schema then has objects of its own.
+    """Where the columns of Parquet and Orc come from. ``Declared``: from ``decode.columns``, or the
+    whole Kafka record's if there are none. ``FromSchema``: from the schema of the payloads, for
+    Avro, Protobuf and Thrift; each schema then has objects of its own.
     """
     options: dict[str, Settings] = Field(default_factory=dict)
     """Options of the format."""
     existing_objects: Literal["Refuse", "Keep"] = "Refuse"
     """What to do about objects that the ledger does not know, in the root when a ledger is started
     or in the folder of a topic that is new to it: ``Refuse`` to land, or ``Keep`` them and land
-    beside them, as after another program such as Secor. ``generation`` must then be above theirs.
+    next to them, as after another program such as Secor. ``generation`` must then be above theirs.
     """
     rotate: Rotate = Rotate()
     """When an object ends and the next one of the same output partition begins."""

@@ -31,7 +31,7 @@ def parse_group(document: object) -> ConsumerGroup:
 
 
 def _topic_errors(spec: GroupSpec) -> Iterator[str]:
-    """What is wrong with entries of ``spec.topics`` together with the group's own fields."""
+    """The faults of entries of ``spec.topics`` together with the group's own fields."""
     for i, entry in enumerate(spec.topics):
         try:
             effective(spec, entry)

@@ -27,7 +27,7 @@ class Tolerate(Model):
 
 
 class Shadow(Model):
-    """What strategy Shadow compares, and which differences it tolerates."""
+    """The ranges that strategy Shadow compares, and which differences it tolerates."""
 
     window: Duration = timedelta(hours=1)
     """What was landed within this time is landed again and compared, row by row. If the upload
@@ -38,7 +38,7 @@ class Shadow(Model):
 
 
 class Canary(Model):
-    """What strategy Canary lands again, and what it tolerates."""
+    """The ranges that strategy Canary lands again, and what it tolerates."""
 
     topic_partitions: Percent = 0.1
     """Share of the topic partitions that the new revision lands again, at least one."""
@@ -72,7 +72,7 @@ class Override(Model):
 
 
 class UploadPolicy(Model):
-    """When a topic partition is due to be landed: by size or by age, whichever comes first."""
+    """When a topic partition is due to be landed: by size or by age, the first of both."""
 
     max_bytes: Bytes = 256 * 2**20
     """Landed bytes at which a topic partition's backlog is landed: the size of the objects that it
@@ -91,7 +91,7 @@ MAX_OVERRIDES = 200
 
 
 class BadRecordsOverride(Model):
-    """What happens to the bad records of some topics."""
+    """The treatment of bad records of some topics."""
 
     topics: Pattern
     """Regular expression for the topics; it must match the whole name."""
@@ -115,7 +115,7 @@ _UNSET: Mapping[str, Model | None] = {
 
 
 class BadRecords(Model):
-    """What happens to records that cannot be decoded, routed or encoded."""
+    """The treatment of records that cannot be decoded, routed or encoded."""
 
     policy: Literal["DeadLetter", "Fail"] = "DeadLetter"
     """DeadLetter lands the record and its error in a dead-letter object. Fail stops the topic
@@ -153,7 +153,7 @@ class BadRecords(Model):
     hdfs: Hdfs = Hdfs()
     """As ``output.hdfs``."""
     former_places: Annotated[tuple[LettersPlace, ...], Field(max_length=MAX_FORMER_PLACES)] = ()
-    """Where dead letters were before. Those of a place that is not named cannot be reached."""
+    """Where dead letters were before. Letters in a place that is not named cannot be reached."""
 
     @property
     def present_place(self) -> PresentPlace | None:
@@ -187,7 +187,7 @@ class BadRecords(Model):
         return self
 
     def for_topic(self, topic: str) -> "BadRecords":
-        """The limits of a topic: those of the first override that matches, else the group's."""
+        """The limits of a topic: from the first override that matches, else the group's."""
         match = next((o for o in self.overrides if re.fullmatch(o.topics, topic)), None)
         if match is None:
             return self
@@ -253,9 +253,9 @@ class Upgrade(Model):
     """How one revision hands over to the next."""
 
     strategy: Literal["HandOver", "Recreate", "Shadow", "Canary"] = "HandOver"
-    """HandOver starts the new driver beside the running one, which then hands over. Recreate stops
+    """HandOver starts the new driver next to the running one, which then hands over. Recreate stops
     the running driver first and needs no resources for two drivers and their executors. Shadow and
-    Canary try a revision first: it lands again, beside what is live, what was landed last. Shadow
+    Canary try a revision first: it lands again, next to what is live, what was landed last. Shadow
     compares every row, Canary bad records and throughput of some topic partitions. Only a revision
     that passes takes over, as by HandOver.
     """
@@ -303,7 +303,7 @@ class Tuning(Model):
     orphan_age: Annotated[Duration, Field(ge=timedelta(hours=1))] = timedelta(hours=24)
     """Age at which multipart uploads that no COMMIT names are aborted."""
     retain_replaced: Duration = timedelta(days=7)
-    """How long copies are kept of objects of which others took the place, as by compaction. As long
+    """How long copies are kept of objects that were replaced, as by compaction. As long
     that can be undone.
     """
     keep_replaced: DurationOrZero | None = None

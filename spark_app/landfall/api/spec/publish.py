@@ -37,8 +37,8 @@ class PublisherEntry(Model):
     """A publisher: it makes what landed visible elsewhere, such as in the tables of a catalog."""
 
     name: PublisherName
-    """Name of the publisher in the status, in metrics and beside the ledger. A publisher under
-    another name begins anew.
+    """Name of the publisher in the status, in metrics and next to the ledger. A publisher under
+    another name begins again.
     """
     type: Annotated[str, built_in(*PUBLISHERS)]
     """Where to: ``Success``, ``Hive``, ``Glue``, ``Iceberg``, ``Delta``, ``BigQuery``, ``Kafka``,
@@ -59,7 +59,7 @@ class PublisherEntry(Model):
     """
 
     def selects(self, topic: str) -> bool:
-        """Whether it publishes a topic of the group."""
+        """Return whether it publishes a topic of the group."""
         return not self.topics or any(re.fullmatch(pattern, topic) for pattern in self.topics)
 
 

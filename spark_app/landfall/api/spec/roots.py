@@ -74,7 +74,7 @@ class Root(Model):
 
     @property
     def kind(self) -> str:
-        """What kind of store it is, for metrics: its section's name, ``file`` or ``custom``."""
+        """The kind of store, for metrics: its section's name, ``file`` or ``custom``."""
         scheme = self.url.partition("://")[0]
         return "custom" if self.store else SCHEMES.get(scheme, scheme)
 
@@ -110,7 +110,7 @@ class LettersPlace(Root):
 
     @property
     def id(self) -> str:
-        """What the keys of dead letters call this place: by its URL and its server.
+        """The name of this place in keys of dead letters: by its URL and its server.
 
         The root of a backfill in it has the same.
         """

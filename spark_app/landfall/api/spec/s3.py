@@ -17,7 +17,7 @@ ARCHIVES = ("GLACIER", "DEEP_ARCHIVE")
 OTHER_BUCKETS = ("EXPRESS_ONEZONE", "OUTPOSTS", "SNOW")
 """Storage classes of buckets that are not listed in key order, or lack what the ledger needs."""
 TAG_KEY = r"([A-Za-z0-9 _.:/=+@-]|[^\x00-\x7f]){1,128}"
-"""Form of a tag's key as far as a pattern can say; only the model knows what letters there are."""
+"""Form of a tag's key as far as a pattern can define it; only the model knows all letters."""
 TAG_VALUE = r"([A-Za-z0-9 _.:/=+@-]|[^\x00-\x7f]){0,256}"
 MAX_TAGS = 10
 ARCHIVES_REASON = (
@@ -73,12 +73,12 @@ class AssumeRole(Model):
 
 
 class LockMode(StrEnum):
-    """Who may shorten the retention of an object."""
+    """Users who may shorten the retention of an object."""
 
     GOVERNANCE = "Governance"
     """Those with the right ``s3:BypassGovernanceRetention``."""
     COMPLIANCE = "Compliance"
-    """Nobody, not even the root user of the account."""
+    """No user, not even the root user of the account."""
 
 
 class ObjectLock(Model):
@@ -86,7 +86,7 @@ class ObjectLock(Model):
 
     mode: LockMode | None = None
     """Who may shorten the retention: ``Governance``, those with the right
-    ``s3:BypassGovernanceRetention``; ``Compliance``, nobody.
+    ``s3:BypassGovernanceRetention``; ``Compliance``, no user.
     """
     retain: Duration | None = None
     """How long landed objects are retained, from the beginning of their upload, such as ``30d``.
@@ -169,7 +169,7 @@ class S3(S3Access, StoreAccess):
     ) = None
     """Storage class of landed objects, such as ``STANDARD_IA``, ``INTELLIGENT_TIERING`` or
     ``GLACIER_IR``. The ledger is always in the bucket's default class: it is read again and again,
-    and others charge 30 days at least for slots that are deleted within hours.
+    and other classes charge 30 days at least for slots that are deleted within hours.
     """
     tags: Annotated[dict[str, str], Field(max_length=MAX_TAGS)] = Field(default_factory=dict)
     """Tags of landed objects, such as for lifecycle rules and costs. The ledger has none, so that

@@ -87,7 +87,7 @@ class Schedule(Model):
         yield from (each.until for each in found)
 
     def ranges(self, after: datetime | None, now: datetime) -> Iterator[ScheduledRange]:
-        """The ranges that follow one, in order and without an end: also those of the future.
+        """The ranges that follow one, in order and without an end: also future ones.
 
         Args:
             after: the end of the last range that was landed; if there is none, the first one is

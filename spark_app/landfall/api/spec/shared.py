@@ -1,4 +1,4 @@
-"""What several sections of the spec use."""
+"""Names that several sections of the spec use."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from landfall.api.pod_spec import Model
 from landfall.api.values import DnsName, Name, matching
 
 LEDGER_FOLDER = "_landfall"
-"""The folder of the ledger in an output root, beside those of topics."""
+"""The folder of the ledger in an output root, next to the topics' folders."""
 
 
 def _has_folder(name: str) -> str:

@@ -50,7 +50,7 @@ def _variant(value: object) -> str | None:
 
 
 # The variant is chosen by shape before it is validated. A plain union would validate all three and
-# report the errors of each, two of which have nothing to do with what the user meant.
+# report the errors of each, while two have nothing to do with what the user meant.
 StartingOffsets = Annotated[
     Annotated[Literal["Earliest", "Latest"], Tag(f"{VARIANT}name")]
     | Annotated[StartAtTime, Tag(f"{VARIANT}time")]
@@ -143,7 +143,7 @@ class Kafka(Model):
         return self
 
     def selects(self, topic: str) -> bool:
-        """Whether the topic of this name is landed, if there is one.
+        """Return whether the topic of this name is landed, if there is one.
 
         Patterns must match the whole name. Topics that begin with ``__`` are for the use of
         programs, such as Kafka's own, and no pattern selects them; a list may name them. None
@@ -191,7 +191,7 @@ class Source(Model):
 
     @property
     def places(self) -> tuple[Feed | LandedPlace, ...]:
-        """What is read from stores."""
+        """The sources that are read from stores."""
         landed = self.landed or self.read_from
         return (*self.files, landed) if landed else self.files
 
@@ -209,12 +209,12 @@ class Source(Model):
 
     @property
     def starting_offsets(self) -> StartingOffsets:
-        """Where topic partitions start; those of other sources start with what comes first."""
+        """Where topic partitions start; other sources start with what comes first."""
         return self.kafka.starting_offsets if self.kafka else "Earliest"
 
     @property
     def skips_lost_ranges(self) -> bool:
-        """Whether offsets that nobody has, because they expired before, are skipped."""
+        """True if offsets that no source has, because they expired before, are skipped."""
         match self.kafka:
             case Kafka(on_data_loss=ReadLostRanges(otherwise=otherwise)):
                 return otherwise == "SkipAndRecord"
@@ -237,6 +237,6 @@ class Source(Model):
         return min(feed.discovery_interval for feed in self.files)
 
     def selects(self, topic: str) -> bool:
-        """Whether the topic of this name is landed, if there is one."""
+        """Return whether the topic of this name is landed, if there is one."""
         named = self.kafka or self.landed
         return named.selects(topic) if named else topic in self.topics

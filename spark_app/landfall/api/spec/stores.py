@@ -1,4 +1,4 @@
-"""The sections that say how a store is accessed, one for each kind of store."""
+"""The sections that define how a store is accessed, one for each kind of store."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -18,7 +18,7 @@ SCHEMES: Mapping[str, str] = MappingProxyType(
 PLACE_SECTIONS = tuple(SCHEMES.values())
 """The sections of all stores."""
 PLACE = frozenset({"url", "store", *PLACE_SECTIONS})
-"""The fields of ``spec.output`` that name a store and say how it is accessed."""
+"""The fields of ``spec.output`` that name a store and define how it is accessed."""
 
 
 def section_of(url: str) -> str:
@@ -27,7 +27,7 @@ def section_of(url: str) -> str:
 
 
 class StoreReading(Model):
-    """What the sections of all stores have, for files of other programs, too."""
+    """Fields of the sections of all stores, for files of other programs, too."""
 
     endpoint: str | None = None
     """URL of the server."""
@@ -42,7 +42,7 @@ class StoreReading(Model):
 
 
 class StoreAccess(StoreReading):
-    """What the sections of all stores have that objects are written to."""
+    """Fields of the sections of all stores that objects are written to."""
 
     part_bytes: Annotated[Bytes, Field(ge=2**20, le=4000 * 2**20)] = 16 * 2**20
     """Size of the parts that objects are uploaded in, in bytes."""
@@ -57,7 +57,7 @@ class AzureAccess(StoreReading):
         ]
         | None
     ) = None
-    """URL of the account, if it is not that of ``url``, as of an emulator."""
+    """URL of the account, if it is not in ``url``, as of an emulator."""
     credentials_secret_ref: SecretRef | None = None
     """Secret with the key ``AZURE_STORAGE_KEY``, the key of the account, or
     ``AZURE_STORAGE_SAS_TOKEN``, a shared access signature, or ``AZURE_TENANT_ID``,
@@ -91,13 +91,13 @@ class HdfsAccess(StoreReading):
     endpoint: (
         Annotated[str, matching(r"hdfs://[^/\s]+/?", "a URL such as hdfs://namenode:8020")] | None
     ) = None
-    """URL of the name node, if it is not that of ``url``."""
+    """URL of the name node, if it is not in ``url``."""
     credentials_secret_ref: SecretRef | None = None
     """Secret with the files of a Hadoop client, ``core-site.xml`` and ``hdfs-site.xml``, and a
     Kerberos ``keytab``.
     """
     user: Name | None = None
-    """Name of the user on a cluster without Kerberos. That of the process if not set."""
+    """Name of the user on a cluster without Kerberos. The process's user if not set."""
     principal: Name | None = None
     """Kerberos principal that the key ``keytab`` of the Secret is for."""
 

@@ -1,8 +1,8 @@
 """The section ``spec.topics``: what holds for some topics instead of the group's own fields.
 
 An entry has the fields of the group's sections, but none needs to be set and none has a default:
-what an entry does not set, the group's field says. ``landfall.api.spec.effective`` puts both
-together. The models are made of those of the sections, so that a field which a section gets can be
+what an entry does not set comes from the group's field. ``landfall.api.spec.effective`` puts both
+together. The models are made of the sections' models, so that a field which a section gets can be
 set for a topic, too.
 """
 
@@ -58,7 +58,7 @@ else:
 
 
 class TopicOverride(Model):
-    """What holds for some topics of a group instead of the group's own fields."""
+    """Fields for some topics of a group instead of the group's own fields."""
 
     pattern: Pattern
     """Regular expression for the topics; it must match the whole name."""
@@ -71,7 +71,7 @@ class TopicOverride(Model):
     route: TopicRoute | None = None
     """Replaces those fields of the group's ``route`` that are set here."""
     output: TopicOutput | None = None
-    """Replaces those fields of the group's ``output`` that are set here, which say what objects
+    """Replaces those fields of the group's ``output`` that are set here, which define what objects
     hold. With another ``format``, ``options`` are only those that are set here.
     """
     compact: TopicCompact | None = None

@@ -59,7 +59,7 @@ def add_init(new: NewCommand) -> None:
     )
     command.add_argument("--name", default="", help="the group's name (default: from the topic)")
     command.add_argument(
-        "--format", default="", help="the format of objects (default: that of the decoder)"
+        "--format", default="", help="the format of objects (default: the decoder's)"
     )
     looks = command.add_mutually_exclusive_group()
     looks.add_argument(
@@ -117,10 +117,10 @@ def add_explain(new: NewCommand) -> None:
     """Add the command."""
     command = new(
         "explain",
-        "print what holds for a topic, and which field says so",
+        "print what holds for a topic, and the field that sets it",
         """\
 Print the part of the spec that holds for a topic: the group's own fields, with the first entry
-of spec.topics that matches. Behind each value stands where it comes from: an entry, the group,
+of spec.topics that matches. After each value is its source: an entry, the group,
 or the default. Nothing but the file is read.
 
 examples:
@@ -158,7 +158,7 @@ examples:
 """,
     )
     add_group(command)
-    command.add_argument("--topic", help="the topic (default: that of the group, if it has one)")
+    command.add_argument("--topic", help="the topic (default: the group's, if it has one)")
     command.add_argument(
         "--limit", type=natural, default=20, metavar="N", help="show N records (default: 20)"
     )

@@ -39,7 +39,7 @@ def changed_values(spec: "GroupSpec", path: str = "spec") -> Iterator[tuple[str,
     try:
         built = pipeline(spec, path)
     except Stalled as error:
-        yield f"{path}.decode.values", f"what they change cannot be said: {error}"
+        yield f"{path}.decode.values", f"what they change is unknown: {error}"
         return
     for field in built.router.pattern.fields:
         if text := _change(decode, field):

@@ -34,9 +34,9 @@ def _skip(new: NewCommand) -> None:
     command = _verb(
         new,
         "skip",
-        "go on after what is lost, and record what was skipped",
+        "continue after what is lost, and record what was skipped",
         """\
-Go on after a range that is lost, and record exactly what was skipped: offsets that Kafka deleted
+Continue after a range that is lost, and record exactly what was skipped: offsets that Kafka deleted
 before they were landed, or committed objects that can never be made again. With --until also
 records that are there are skipped, such as a range that no decoder can read.
 """,
@@ -47,7 +47,7 @@ records that are there are skipped, such as a range that no decoder can read.
 """,
     )
     command.add_argument(
-        "--until", type=natural, metavar="OFFSET", help="go on at this offset, and not before it"
+        "--until", type=natural, metavar="OFFSET", help="continue at this offset, and not before it"
     )
 
 
@@ -79,8 +79,8 @@ def _drop(new: NewCommand) -> None:
         "drop",
         "land a topic partition no more",
         """\
-Take a topic partition out of the ledger. It is not landed again, whatever the spec names, until
-`landfall reset` lets it in. What is landed stays.
+Take a topic partition out of the ledger. It is not landed again, even if the spec names it,
+until `landfall reset` lets it in. What is landed stays.
 """,
         """\
   landfall drop group.yaml clicks/3 --why 'moved to another group'
@@ -181,9 +181,9 @@ lists the slots, `landfall locate` of a record in a new object names its own, as
 of an object that has retired. Without a running driver, an undoing is recorded here and carried out
 by the next one.
 
-If the same output partitions were replaced again since, the answer says which slot to undo first.
-What was undone is no obstacle. Of a merge, some output partitions can be undone, and the others
-stay merged; a backfill is undone as a whole.
+If the same output partitions were replaced again since, the answer names the slot to undo first.
+What was undone is no obstacle. Of a merge, some output partitions can be undone, and the rest
+stays merged; a backfill is undone as a whole.
 
 A REPLACE that is not applied yet, as its new objects are refused by the store or take long, is
 given up: what it was to replace counts as before, and nothing is copied.

@@ -61,7 +61,7 @@ def import_offsets(arguments: argparse.Namespace) -> ExitCode:
     from landfall.source.kafka_groups import committed_offsets  # noqa: PLC0415  # needs Kafka's client
 
     if arguments.add and not arguments.why.strip():
-        raise Stalled(Reason.SPEC_INVALID, "--add records a decision: say --why, too")
+        raise Stalled(Reason.SPEC_INVALID, "--add records a decision: give --why, too")
     with lane_session(arguments.group) as session:
         found_topics = session.source.topics()
         for error in found_topics.denied.values():

@@ -31,8 +31,8 @@ def add_files(new: NewCommand, nested: Nested) -> None:
         "files",
         "show, retry, give up or take the files of a feed",
         """\
-Show what has become of the files that spec.source.files names, try those again that could not
-be read, or give them up. Take files of a feed with process: External, and say what became of them.
+Show the state of the files that spec.source.files names, try those again that could not be read,
+or give them up. Take files of a feed with process: External, and report their outcome.
 
 examples:
   landfall files ls group.yaml hits --state Error
@@ -76,7 +76,7 @@ they land, for the version of the file that has numbers: merging objects changes
 unknown for files that a release before this column landed, and for files that workers take.
 
 With --look, the bucket is listed, too: files that have no number yet are Pending, and files that
-were written anew are shown. The last line counts all files, also those that are not shown.
+were written again are shown. The last line counts all files, also those that are not shown.
 
 examples:
   landfall files ls group.yaml
@@ -103,7 +103,7 @@ def _retry(new: NewCommand) -> None:
         "try files again that could not be read",
         f"""\
 Try files again that could not be read, or all parked files of the feed: at once, and however
-often they were tried. A file that was written anew after it was landed is landed as a whole, with
+often they were tried. A file that was written again after it was landed is landed as a whole, with
 the contents it has now. Files that were given up are landed after all, if they are named.
 {WAYS}
 examples:
@@ -121,8 +121,8 @@ def _ignore(new: NewCommand) -> None:
         "give files up that could not be read",
         f"""\
 Give files up that could not be read: what is not landed of them stays so, until `landfall files
-retry` names them, or they are written anew. Of a file that was written anew after it was landed,
-what it holds now is left out for good; the next time that it is written counts again.
+retry` names them, or they are written again. Of a file that was written again after it was
+landed, the present contents are left out for good; the next time that it is written counts again.
 {WAYS}
 examples:
   landfall files ignore group.yaml hits 2026/11/21/a.json.gz --why 'truncated, see INC-12'
@@ -144,13 +144,13 @@ def _take(new: NewCommand) -> None:
         "take",
         "take files to process them",
         f"""\
-Take files of a feed with process: External. They are the holder's until it says what became of
-them, or until the lease is too late: then others get them. Nobody else gets them meanwhile, and
-the number of the lease grows with each, so that it fences whatever is written elsewhere.
+Take files of a feed with process: External. They are the holder's until it reports their
+outcome, or until the lease expires: then another worker gets them. No other worker gets them
+meanwhile, and each lease has a larger number, so that it fences what is written elsewhere.
 
 With --json the answer is one object, with the lease and of each file number, url, name, etag,
 size, modified and attempt. If there is nothing to take, lease is null, and the exit code is 0.
-Read the version with this ETag; if it is not there any more, say that the file failed.
+Read the version with this ETag; if it is not there any more, report the file as failed.
 
 Asked again with the same --id, the same lease is printed: use one for each time that you take.
 {WAYS}
@@ -174,9 +174,9 @@ def _done(new: NewCommand) -> None:
     _of_files(
         new,
         "done",
-        "say that files of a lease are processed",
+        "report files of a lease as processed",
         f"""\
-Say that files of a lease are processed, all that are left of it unless some are named. What you
+Report files of a lease as processed, all that are left of it unless some are named. What you
 made of them counts once this succeeds. If the lease is over, it is refused with exit code 10: then
 another worker may have the files, and what you made of them must not count.
 {WAYS}
@@ -191,9 +191,9 @@ def _failed(new: NewCommand) -> None:
     command = _of_files(
         new,
         "failed",
-        "say that files of a lease could not be processed",
+        "report files of a lease as failed",
         f"""\
-Say that files of a lease could not be processed, all that are left of it unless some are named.
+Report files of a lease as failed, all that are left of it unless some are named.
 They are offered again after retryInterval, until they were taken maxAttempts times.
 {WAYS}
 examples:
@@ -212,7 +212,7 @@ def _return(new: NewCommand) -> None:
         "give files of a lease back",
         f"""\
 Give files of a lease back that you have not begun, all that are left of it unless some are named.
-Others get them at once, and it does not count as an attempt.
+Another worker may get them at once, and it does not count as an attempt.
 {WAYS}
 examples:
   landfall files return group.yaml 41

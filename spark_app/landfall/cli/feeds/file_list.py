@@ -29,10 +29,10 @@ MAX_SHOWN = 1000
 UNKNOWN = "unknown"
 """Rows that were not counted: of files processed elsewhere, or landed by an earlier release."""
 CHANGED = {
-    "Stall": FileStatus("", 0, LandingState.ERROR, error="was written anew after it was landed"),
-    "Park": FileStatus("", 0, LandingState.ERROR, error="was written anew, and is parked"),
-    "Ignore": FileStatus("", 0, LandingState.SUCCESS, error="was written anew, which is ignored"),
-    "LandAgain": FileStatus("", 0, LandingState.PENDING, error="was written anew"),
+    "Stall": FileStatus("", 0, LandingState.ERROR, error="was written again after it was landed"),
+    "Park": FileStatus("", 0, LandingState.ERROR, error="was written again, and is parked"),
+    "Ignore": FileStatus("", 0, LandingState.SUCCESS, error="was written again, which is ignored"),
+    "LandAgain": FileStatus("", 0, LandingState.PENDING, error="was written again"),
 }
 """The state shown for landed files whose contents changed since, by ``onChange``."""
 

@@ -121,7 +121,7 @@ def add_publish(new: NewCommand) -> None:
         "publish what landed, without a driver",
         """\
 Publish what landed and is not published yet, to the destinations of spec.publish, as the
-group's driver does while it lands. It is safe at any time, also beside a driver and beside
+group's driver does while it lands. It is safe at any time, also alongside a driver and
 other runs: each destination takes what is published exactly as its page in the documentation
 promises.
 
@@ -131,8 +131,8 @@ be taken back, such as a message, is sent again.
 
 examples:
   landfall publish group.yaml                    # every publisher of the group
-  landfall publish group.yaml lake --dry-run     # only say what would be done
-  landfall publish group.yaml lake --rebuild     # fill the tables of lake anew
+  landfall publish group.yaml lake --dry-run     # only show what would be done
+  landfall publish group.yaml lake --rebuild     # fill the tables of lake again
 """,
     )
     add_group(command)
@@ -143,22 +143,22 @@ examples:
         help="names of publishers in spec.publish; all of them if none is named",
     )
     command.add_argument(
-        "--rebuild", action="store_true", help="let the publishers that are named begin anew"
+        "--rebuild", action="store_true", help="let the publishers that are named begin again"
     )
     command.add_argument(
-        "--dry-run", action="store_true", help="say what would be done, and change nothing"
+        "--dry-run", action="store_true", help="show what would be done, and change nothing"
     )
     add_json(command, "print one JSON object for each publisher")
 
 
 _ABOUT_BACKFILL = """\
-Land ranges of topics again, by the present GROUP.yaml, beside what is landed: after bad code was
-deployed, or for another format. The live group goes on meanwhile. What a backfill lands is in a
+Land ranges of topics again, by the present GROUP.yaml, next to what is landed: after bad code was
+deployed, or for another format. The live group continues meanwhile. What a backfill lands is in a
 root of its own below _landfall/, where no reader looks. Compare it with what is live, and promote
 it: then it replaces that, and `landfall undo` brings that back.
 
   plan      choose the ranges, and write them down
-  run       land them, or go on where it was stopped
+  run       land them, or continue where it was stopped
   status    show how far it is
   compare   compare what it landed with what is live, row by row
   land      plan, run and compare in one command, for a job that is started again
@@ -177,7 +177,7 @@ def add_backfill(new: NewCommand, nested: Nested) -> None:
     """
     command = new(
         "backfill",
-        "land ranges again beside what is landed, and compare",
+        "land ranges again next to what is landed, and compare",
         f"""{_ABOUT_BACKFILL}
 examples:
   landfall backfill plan group.yaml fix-ts --topic clicks --generations 7
@@ -208,7 +208,7 @@ Choose the slices that are landed again: those for which every option here holds
 any. Per topic partition it is one range, from the first slice that is chosen to the last, with
 all between. A merged object with rows on both sides of an edge is cut in two before the backfill
 is promoted. One whose rows were sorted or rid of duplicates cannot be cut: then the range grows,
-and the plan says so. Only what is visible is chosen.
+and the plan shows it. Only what is visible is chosen.
 
 Without --dry-run, the plan is written into the root of the backfill, under a name that was not
 used before.
@@ -303,7 +303,7 @@ def _backfill_run(new: NewCommand) -> None:
         "land the ranges of a backfill",
         """\
 Land the ranges of a plan with the present GROUP.yaml, on local Spark, up to their ends. SIGTERM
-or Ctrl-C drains. However it ends, run it again to go on: nothing is landed twice.
+or Ctrl-C drains. However it ends, run it again to continue: nothing is landed twice.
 
 The records come from where the group has them from. With --backup, they come from what another
 group has landed: payloads as they were, with their offsets, long after Kafka forgot them.
@@ -359,7 +359,7 @@ def _backfill_compare(new: NewCommand) -> None:
         """\
 Compare what a backfill landed with the live objects of the same ranges: rows, bytes, objects and
 dead letters of each output partition, and each row. Rows that only one of them has are counted,
-and the first of them are shown. Once this says what you expect, the backfill is right.
+and the first of them are shown. Once this shows what you expect, the backfill is right.
 
 The exit code is 0 if both have the same rows, and 6 if they differ.
 
@@ -386,8 +386,8 @@ def _backfill_land(new: NewCommand) -> None:
         "plan, land and compare in one command",
         """\
 Plan a backfill unless it is planned, land it, and compare it: for a job that runs unattended.
-However it ends, run it again to go on; once all is compared, it says so again at once. The exit
-code is 0 then, whatever differs, and 2 or 4 if running it again would not help.
+However it ends, run it again to continue; once all is compared, it reports that at once. The exit
+code is 0 then, even if rows differ, and 2 or 4 if running it again would not help.
 
 examples:
   landfall backfill land group.yaml fix-ts --generations 7 --max-cores 2

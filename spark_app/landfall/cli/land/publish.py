@@ -25,7 +25,7 @@ TRIES = 5
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one publisher. Its fields are those of ``publish --json``.
+    """The outcome of one publisher. It has the fields of ``publish --json``.
 
     Attributes:
         name: of the publisher.
@@ -81,7 +81,7 @@ def _entries(known: Sequence[PublisherEntry], names: Sequence[str]) -> tuple[Pub
             raise Stalled(
                 Reason.SPEC_INVALID,
                 f"no publisher {name!r}{did_you_mean(name, by_name)}; "
-                f"those of the group are {', '.join(by_name)}",
+                f"the group has {', '.join(by_name)}",
             )
     return tuple(by_name[name] for name in dict.fromkeys(names)) if names else tuple(known)
 
@@ -102,7 +102,7 @@ def _run(opened: GroupStore, entry: PublisherEntry, how: _How) -> Outcome:
     for attempt in stamina.retry_context(on=Retry, attempts=TRIES, wait_max=10, timeout=120):
         with attempt:
             if how.dry_run:
-                steps = ["begin anew, from the start of the ledger"] if rebuild else []
+                steps = ["begin again, from the start of the ledger"] if rebuild else []
                 steps += [] if rebuild else built.preview(context.follower())
                 return Outcome(entry.name, entry.type, built.position(), steps=tuple(steps))
             if rebuild:

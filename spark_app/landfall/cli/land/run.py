@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     if group.spec.source.landed and isinstance(arguments.until, datetime):
         raise Stalled(
             Reason.SPEC_INVALID,
-            "--until: the ledger of the other group does not say when records were written to "
+            "--until: the ledger of the other group does not contain when records were written to "
             "Kafka: name offsets, or use --until-caught-up",
         )
     options = Options(
@@ -87,7 +87,7 @@ def _starting_at(group: ConsumerGroup, start: object) -> ConsumerGroup:
     if state.members:
         raise Stalled(
             Reason.SPEC_INVALID,
-            f"--from: {group.metadata.name} has landed topic partitions and goes on at their "
+            f"--from: {group.metadata.name} has landed topic partitions and continues at their "
             "checkpoints; see `landfall status`. To leave records out, use `landfall skip`",
         )
     document = group.model_dump(mode="json", by_alias=True)

@@ -46,7 +46,7 @@ kinds: OPEN and YIELD (a driver takes the lane, gives it up), ADD and DROP (topi
 leave), COMMIT (records are landed), HOLE (offsets are skipped), REPLAY (dead letters are landed
 again), REPLACE and RETIRED, REPAIR and LOST (uploads that were lost are made again, given up),
 BLOCK and UNBLOCK, FINALIZE (hours are complete), RUN (a closed range is landed), DISCOVER (files),
-LEASE, EXTEND and OUTCOME (of files that others process), APPLIED, SNAPSHOT and SEGMENT.
+LEASE, EXTEND and OUTCOME (of files processed externally), APPLIED, SNAPSHOT and SEGMENT.
 
 examples:
   landfall log group.yaml -n 20
@@ -132,7 +132,7 @@ def add_ls(new: NewCommand) -> None:
 _ABOUT_TOP = """\
 Show the groups whose ledgers are in a root, the fastest first, with what each lands at present:
 again every few seconds until you interrupt it, on a terminal in place. Drivers are not asked, so
-groups that nobody runs are there, too. With --json each look is one JSON array on a line.
+groups without a driver are there, too. With --json each look is one JSON array on a line.
 `kubectl landfall top -A` shows the groups of a cluster.
 
 examples:

@@ -74,7 +74,7 @@ class PublisherProgress:
 
 @dataclass(frozen=True, slots=True)
 class GroupProgress:
-    """How far a group has landed its topics. Its fields are those of ``status --json``.
+    """How far a group has landed its topics. It has the fields of ``status --json``.
 
     Attributes:
         holding: whether a driver holds the ledger's lane.

@@ -17,7 +17,7 @@ def add_locate(new: NewCommand) -> None:
         "find the object and row that hold a record",
         """\
 Find the object and row that hold the record of an offset, as data or as a dead letter; rows
-count from 1. If there is none, say why: the record was filtered or skipped, readers of
+count from 1. If there is none, print why: the record was filtered or skipped, readers of
 committed records do not see it, it is not landed yet, or landing began at a later offset.
 
 Of a feed of files, name a file, with or without a row that counts from 1: the parts of the file
@@ -99,7 +99,7 @@ def add_manifest(new: NewCommand) -> None:
         "list the landed objects of a topic for other engines",
         """\
 List the objects of a topic that are visible: committed, and completed. A slot of the ledger
-gives the same list at any time, whatever lands meanwhile.
+gives the same list at any time, no matter what lands meanwhile.
 
 Uris is one URL per line, for BigQuery's LOAD DATA, ClickHouse's s3() or DuckDB. Json adds rows,
 bytes and partition values. Symlink is a manifest for each output partition, from which Presto,
@@ -124,7 +124,7 @@ examples:
         "--scheme",
         default="",
         metavar="NAME",
-        help="the scheme of the URLs, such as s3a for Hadoop (default: that of the output root)",
+        help="the scheme of the URLs, such as s3a for Hadoop (default: the output root's)",
     )
     target = command.add_mutually_exclusive_group()
     target.add_argument(
@@ -167,7 +167,7 @@ def add_fsck(new: NewCommand) -> None:
         "check that ledger and objects keep every invariant",
         """\
 Check the ledger from its first slot on, and compare the objects that it names with the objects
-in the store. One line per invariant says what was checked and where it is first violated.
+in the store. One line per invariant shows what was checked and where it is first violated.
 Nothing is changed, and a driver may be running.
 
 fsck reads no records. To read the landed records back, use verify; to compare them with Kafka,
@@ -207,7 +207,7 @@ def add_verify(new: NewCommand) -> None:
         """\
 Read the landed objects back with the group's own format and compare them with the ledger:
 every committed record must be there exactly once. Formats that store offsets (SequenceFile,
-Parquet) are checked offset by offset; for the others, the rows of each object are counted.
+Parquet) are checked offset by offset; for other formats, the rows of each object are counted.
 Nothing is changed, and a driver may be running.
 
 --kafka also compares every payload with the record in Kafka, as far as Kafka still holds it.
@@ -234,15 +234,15 @@ examples:
 
 _ABOUT_SCAN = """\
 Read landed objects of a topic and name those that cannot be read, or that have another number of
-rows than the ledger says. Where rows are the payloads, they are decoded and routed as the group
-file says now: objects are named, too, that hold rows of another output partition, rows that would
-be dead letters today, and rows that today's transforms leave out. Nothing is changed.
+rows than the ledger records. Where rows are the payloads, they are decoded and routed by the
+present group file: objects are named, too, that hold rows of another output partition, rows that
+would be dead letters today, and rows that today's transforms leave out. Nothing is changed.
 
 With --backup, each range is also decoded from the payloads that another group has landed of it,
-and every row is compared, whatever it was made of.
+and every row is compared, no matter what it was made of.
 
-Which objects there are, the ledger says. --from and --until are times at which they were
-committed: those of a deployment with bad code, and of its end, as `landfall log --kind open` lists
+The ledger lists the objects. --from and --until are times at which they were committed: the
+start of a deployment with bad code, and its end, as `landfall log --kind open` lists
 them.
 
 examples:

@@ -82,7 +82,7 @@ def _copy(arguments: argparse.Namespace, output: Output, key: str) -> str:
         raise missing from None
     copy = object_names.retired_key(opened.name, LANE, slot, key)
     console.err().print(
-        f"{key}: the REPLACE in slot {slot} put others in its place; this is its copy {copy}",
+        f"{key}: the REPLACE in slot {slot} replaced it; this is its copy {copy}",
         markup=False,
     )
     return copy

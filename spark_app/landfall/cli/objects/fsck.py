@@ -639,7 +639,7 @@ def _decide_again(names: NamedObjects, record: Replace, listed: Replaced) -> Ite
     slot = record.header.seq
     if listed.folders != {*record.folders}:
         other = min(listed.folders ^ {*record.folders})
-        got = f"others, such as {other}"
+        got = f"other ones, such as {other}"
         yield Finding(Invariant.I13, "the folders of the objects", got, slot)
     for retiring in listed.retire:
         names.retire(retiring.key, slot)

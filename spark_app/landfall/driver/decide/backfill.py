@@ -218,7 +218,7 @@ def _shrunk(landed: LandedNow, ranges: Ranges) -> Ranges:
     if not left:
         raise NothingChosen(
             Reason.SPEC_INVALID,
-            "backfill: each slice that is chosen shares objects with others, which were sorted or "
+            "backfill: each chosen slice shares objects with other slices, which were sorted or "
             "rid of duplicates when they were merged, so there is no sample of these rows alone",
         )
     return left
@@ -370,7 +370,7 @@ def _check_whole(landed: LandedNow, slice_: Slice) -> None:
         if slot > landed.lives.get(tp, -1) and _overlap(hole, offsets):
             raise _refused(
                 f"{tp}: the HOLE in slot {slot} skipped {hole}, so {offsets} cannot be landed as "
-                "one range: choose what is before it, or what is behind it"
+                "one range: choose what is before it, or what is after it"
             )
     at = offsets.start
     for span in landed.present(tp):
@@ -385,7 +385,7 @@ def _check_former(landed: LandedNow, retire: Iterable[CountingObject]) -> None:
         if not landed.is_present(each):
             raise _refused(
                 f"{each.key} has rows of a topic partition that left the lane and entered again: "
-                "their offsets may be those of another topic, so they cannot be landed again"
+                "their offsets may belong to another topic, so they cannot be landed again"
             )
 
 
@@ -393,8 +393,8 @@ def _check_visible(landed: LandedNow, ranges: Ranges, retire: Collection[str]) -
     """Raise if an object with rows in the ranges is missing, or decided and not yet visible."""
     for each in _inside(landed, landed.missing.values(), ranges):
         raise _refused(
-            f"{each.key} is missing: its upload was lost, and somebody has to decide about it "
-            "first; see `landfall status`"
+            f"{each.key} is missing: its upload was lost; decide about it "
+            "first: see `landfall status`"
         )
     for slot, each in landed.waiting:
         if next(_inside(landed, [each], ranges), None):

@@ -93,7 +93,7 @@ def _retry(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan | 
     parts = (*new, *(tried_again(n, left[n], states[n]) for n in again))
     names = frozenset(part.name for part in (*parts, *left.values()))
     what = [f"tries {plural(len(again), 'part')} again"] if again else []
-    what += [f"lands {_some(sorted(files.changed))} as written anew"] if files.changed else []
+    what += [f"lands the new version of {_some(sorted(files.changed))}"] if files.changed else []
     text = f"DISCOVER: {request.topic} {' and '.join(what)}: {_some(sorted(names))}"
     return FilesPlan(text=text, names=names, parts=parts, again=again, replaced=replaced)
 
@@ -108,7 +108,7 @@ def _ignore(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan |
     )
     what = [f"gives up {_some(sorted(given_up))}"] if given_up else []
     names = [part.name for part in left_out]
-    what += [f"leaves out what is written anew of {_some(names)}"] if names else []
+    what += [f"leaves out the new version of {_some(names)}"] if names else []
     text = f"DISCOVER: {request.topic} {' and '.join(what)}"
     return FilesPlan(
         text, frozenset(given_up.union(names)), left_out, ignored=tuple(sorted(files.parked))

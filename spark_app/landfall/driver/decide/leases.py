@@ -204,7 +204,7 @@ def _lease(state: State, slot: int, request: str) -> TopicPartition | Known | Re
     found = find(state.feeds, slot)
     if found is None:
         return Refusal(
-            f"lease {slot} is over, or there never was one: its files may be somebody else's now"
+            f"lease {slot} is over, or there never was one: its files may have another holder now"
         )
     return found
 

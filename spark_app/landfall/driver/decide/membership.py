@@ -315,7 +315,7 @@ def truncated(tp: TopicPartition, diverges_at: int, checkpoint: int) -> Blocked:
         Reason.DATA_LOSS,
         f"{tp}: the log was truncated at offset {diverges_at}, but everything before {checkpoint} "
         f"is landed: what the log holds below {checkpoint} now was never landed; `landfall "
-        f"unblock` goes on at {checkpoint}, `landfall reset`, in a higher generation, lands it "
+        f"unblock` continues at {checkpoint}, `landfall reset`, in a higher generation, lands it "
         f"again from {diverges_at}",
         OffsetRange(diverges_at, checkpoint),
     )

@@ -96,7 +96,7 @@ def check_landed(side: LandedNow, slices: Collection[Slice], topic_ids: TopicIds
         raise _refused(f"{min(others)}: it is landed, and the plan does not name it")
     if side.replays:
         raise _refused(
-            "dead letters of it were replayed, so that its counts are not those of its slices: "
+            "dead letters of it were replayed, so that its counts differ from its slices: "
             "discard it, and plan another one"
         )
     if side.missing or side.given_up or next(side.waiting, None):
@@ -184,7 +184,8 @@ def _check_not_grown(slices: Collection[Slice], ranges: Ranges) -> None:
         other = min(now ^ {*slices})
         raise _refused(
             f"objects were merged since the plan, and sorted or rid of duplicates, so that rows of "
-            f"the ranges cannot be told from those of {other}: discard it, and plan another one"
+            f"the ranges cannot be distinguished from the ranges of {other}: discard it, and plan "
+            "another one"
         )
 
 

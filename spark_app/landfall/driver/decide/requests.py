@@ -233,7 +233,7 @@ def _why_unblocking_is_no_help(
     is_read_elsewhere = observed.lost_end is not None and observed.lost_end <= state.checkpoint[tp]
     if marks.log_start > state.checkpoint[tp] and not is_read_elsewhere:
         lost = OffsetRange(state.checkpoint[tp], marks.log_start)
-        return f"offsets {lost} expired; `landfall skip` records the loss and goes on after it"
+        return f"offsets {lost} expired; `landfall skip` records the loss and continues after it"
     return ""
 
 

@@ -47,7 +47,7 @@ def changed_problem(tp: TopicPartition, names: Sequence[str]) -> Stalled:
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return Stalled(
         Reason.FILE_CHANGED,
-        f"{tp}: {names[0]}{more} was written anew after it was landed; `landfall files "
+        f"{tp}: {names[0]}{more} was written again after it was landed; `landfall files "
         "retry` lands the new file as a whole, `landfall files ignore` leaves it out; "
         "onChange: LandAgain or Ignore does so with all files from now on",
     )
@@ -143,7 +143,8 @@ class LeftOut:
         lines = []
         if self.duplicates:
             files = plural(self.duplicates, "file")
-            lines.append(f"{self._feed}: {files} left out by dedupe, with the contents of others")
+            what = "left out by dedupe, as copies of another file"
+            lines.append(f"{self._feed}: {files} {what}")
         if self.refused:
             files = plural(self.refused, "file")
             lines.append(

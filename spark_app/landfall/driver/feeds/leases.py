@@ -158,7 +158,7 @@ class Leases:
         for number, part in lease.parts.items():
             name = self._part(tp, part.listed, number).name
             if name in names and name in found:
-                raise ValueError(f"has two versions of {name}: say which, by its number")
+                raise ValueError(f"has two versions of {name}: name one by its number")
             found[name] = number
         if missing := [name for name in names if name not in found]:
             raise ValueError(f"has no file {missing[0]}, or not any more")

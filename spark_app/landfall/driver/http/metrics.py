@@ -238,7 +238,7 @@ def _by_publisher(publishers: Iterable[PublisherStatus], names: list[str]) -> It
     )
     blocked = GaugeMetricFamily(
         "landfall_publisher_blocked",
-        "1 while somebody has to change something before it publishes again, else 0",
+        "1 while a user has to change something before it publishes again, else 0",
         labels=labels,
     )
     objects = CounterMetricFamily(
@@ -289,7 +289,7 @@ def _compaction(status: CompactionStatus | None, names: list[str]) -> Iterator[F
         ("duplicates", "Rows that merges left out as duplicates", attrgetter("duplicates")),
         (
             "uncompared_rows",
-            "Rows not compared with those of another generation or spec",
+            "Rows not compared with rows of another generation or spec",
             attrgetter("uncompared"),
         ),
         ("unmerged", "Times that a topic was complete before its merge", attrgetter("unmerged")),

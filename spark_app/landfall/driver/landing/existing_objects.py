@@ -284,6 +284,6 @@ def _advice(group: ConsumerGroup, key: str) -> str:
     above = max(generation or 0, group.spec.generation - 1)
     return (
         f"but {key} is there: restore _landfall/ if it was lost, choose another output root, or, "
-        "to land beside objects that another program wrote, set spec.output.existingObjects: Keep "
+        "to land next to objects that another program wrote, set spec.output.existingObjects: Keep "
         f"and spec.generation above {above}"
     )

@@ -33,7 +33,7 @@ def claim_letters_place(store: Store, group: ConsumerGroup) -> None:
     if found != group.full_name:
         raise Stalled(
             Reason.OUTPUT_OCCUPIED,
-            f"spec.badRecords.url: {object_names.owner_key()} in {place.url} says that it belongs "
+            f"spec.badRecords.url: {object_names.owner_key()} in {place.url} assigns it "
             f"to {found}, not to {group.full_name}",
         )
 

@@ -30,7 +30,7 @@ def check_known(state: State, known: LedgerPosition | None, root: Root) -> None:
         Reason.LEDGER_BEHIND,
         f"the ledger in {root.url}{endpoint} {found}, and this group's had reached epoch "
         f"{known.epoch}, slot {known.slot}: restore {field}, or annotate the group with "
-        "landfall.dev/accept-ledger=true if it is to go on with this ledger",
+        "landfall.dev/accept-ledger=true to continue with this ledger",
     )
 
 

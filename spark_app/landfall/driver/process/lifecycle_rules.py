@@ -78,7 +78,7 @@ def days(time: timedelta) -> int:
 
 
 def _uploads(root: Root, prefix: str) -> list[Rule]:
-    why, age = "uploads that nobody completes", days(UPLOADS)
+    why, age = "uploads that are never completed", days(UPLOADS)
     if root.kind == "gcs":  # an upload is its parts
         return [Rule(why, f"{prefix}{PARTS}", age)]
     return [Rule(why, prefix, age, of_uploads=True)]

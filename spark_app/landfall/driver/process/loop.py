@@ -284,7 +284,7 @@ class Driver:
         """Begin to abort every open upload; uploads of COMMITs are complete, or not open."""
 
         def tell() -> None:
-            self.counters.message = "looking for uploads that former drivers left behind"
+            self.counters.message = "looking for uploads that former drivers left"
             self._report()
 
         self._store_upkeep.begin_first_sweep(self.deps.clock())
@@ -431,7 +431,7 @@ def _work_beside_landing(orphans: int, lost: int) -> str:
     """
     messages = list[str]()
     if orphans:
-        messages.append(f"aborting {plural(orphans, 'upload')} that former drivers left behind")
+        messages.append(f"aborting {plural(orphans, 'upload')} that former drivers left")
     if lost:
         objects = plural(lost, "committed object")
         messages.append(f"making {objects} again whose uploads the store has lost")

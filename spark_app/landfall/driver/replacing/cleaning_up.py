@@ -145,13 +145,13 @@ class CleaningUp:
         if self.problem:
             lines.append(
                 f"{plural(self.left, 'replaced object')} not deleted yet, which is tried again; "
-                f"nobody waits for it: {self.problem}"
+                f"nothing waits for it: {self.problem}"
             )
         elif self._begun:
             lines.append(f"deleting replaced objects: {self.left}")
         if self._foreign:
             objects = plural(len(self._foreign), "replaced object")
-            why = "left as somebody has overwritten them"
+            why = "kept, as another program has overwritten them"
             lines.append(f"{objects} {why}: {self._foreign[-1]}")
         return "\n".join(lines)
 
@@ -340,7 +340,7 @@ class Retiring:
         except Stalled:
             if not self._is_foreign(upload):
                 raise
-            log.warning("a foreign object stays in the place of another", extra={"key": upload.key})
+            log.warning("overwritten object kept", extra={"key": upload.key})
             self.left(upload.key)
 
     def _is_foreign(self, upload: Upload) -> bool:

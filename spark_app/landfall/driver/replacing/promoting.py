@@ -384,7 +384,7 @@ class Promoting:
             return ""
         return (
             f"backfill: {upload.key} was overwritten: it has {stat.size} bytes, and the ledger "
-            f"says {upload.size}, with another token or ETag: move it to where no reader looks, "
+            f"records {upload.size}, with another token or ETag: move it to where no reader looks, "
             "and ask again"
         )
 

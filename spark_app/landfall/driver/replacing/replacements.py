@@ -182,12 +182,12 @@ class Replacements(Part):
     def note(self) -> str:
         """A line on work under way, and on what the planner cannot do; empty if nothing."""
         running = plural(len(self._running), "ledger record")
-        busy = f"putting objects in the place of others: {running}" if self._running else ""
+        busy = f"replacing objects: {running}" if self._running else ""
         if self.refused:
             slot, refused = next(iter(self.refused.items()))
             busy = (
                 f"{plural(len(self.refused), 'REPLACE')} refused by the store, and tried again; "
-                f"nobody waits for it. To give it up: `landfall undo {slot}`: {refused}"
+                f"nothing waits for it. To give it up: `landfall undo {slot}`: {refused}"
             )
         status = self.planner.status
         problem = status.problem if status else ""

@@ -347,7 +347,7 @@ class _Ledger:
             choice = f" --output-partition {output_partition(f'{where}/_')!r}"
         record = self.records[slot]
         if not changes_rows(record.purpose, record.undoes) and len(folders) > 1:
-            others = ", or name others by --output-partition"
+            others = ", or name other ones by --output-partition"
         return (
             f"{what.format(where)} again in slot {obstacle.slot}: undo that first "
             f"(`landfall undo {obstacle.slot}{choice}`){others}"

@@ -86,7 +86,9 @@ class LeaseSession:
                     return answer
             except Fenced as fenced:
                 log.info("fenced, tried again", extra={"why": str(fenced)})
-        raise Retry(f"others have had the lane of {self.group.metadata.name} for {MAX_WAIT}")
+        raise Retry(
+            f"other sessions have had the lane of {self.group.metadata.name} for {MAX_WAIT}"
+        )
 
     def _without_lane(self, state: State) -> Answer | None:
         """Return the answer that needs no record; None if there is a record to append."""

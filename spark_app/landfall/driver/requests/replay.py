@@ -72,7 +72,7 @@ class Replayable:
             parts.append(f"landed again by a backfill, or about to be: {found}")
         if self.needs_generation:
             parts.append(
-                "the others were written or replayed by this generation or a later one: "
+                "the rest was written or replayed by this generation or a later one: "
                 f"set spec.generation to {self.needs_generation} to replay them"
             )
         if not self.objects and not parts:

@@ -99,7 +99,7 @@ def check_discovered(state: State, tps: Iterable[TopicPartition]) -> None:
     """Raise ``ValueError`` if one of these is landed past what DISCOVERs have handed out."""
     for tp in state.feeds.keys() & set(tps):
         if state.feeds[tp].leasing:
-            raise ValueError(f"{tp}: its files are processed by others, and not landed")
+            raise ValueError(f"{tp}: its files are processed externally, and not landed")
         end = state.feeds[tp].end * SPAN
         if state.checkpoint[tp] > end:
             raise ValueError(

@@ -164,7 +164,7 @@ def _check_ended(record: LeaseOutcome, ended: OpenLease) -> None:
     if not numbers or len(numbers) != len({*numbers}) or not ended.parts.keys() >= {*numbers}:
         raise ValueError(f"{where} has the parts {sorted(ended.parts)}, not {sorted(numbers)}")
     if record.failed and not record.why:
-        raise ValueError(f"{where}: parts failed, and nobody says why")
+        raise ValueError(f"{where}: parts failed without a reason")
     if record.expired and (len(record.expired) < len(ended.parts) or record.at < ended.until):
         raise ValueError(
             f"{where} expires at {record.at} with {len(record.expired)} of its "

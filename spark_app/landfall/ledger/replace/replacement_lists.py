@@ -271,9 +271,9 @@ def _check(listed: Replaced) -> None:
                 f"{new.landed.key} has {new.landed.rows} rows, its sections have {rows}"
             )
     if both := {o.landed.key for o in listed.retire} & {o.landed.key for o in listed.objects}:
-        raise ValueError(f"{min(both)} retires, and takes the place of others")
+        raise ValueError(f"{min(both)} retires, and is a new object of the same list")
     if bool(listed.landed_again) != (listed.made_by is not None):
-        raise ValueError("ranges that were landed again, and nobody says by what; or none")
+        raise ValueError("ranges that were landed again without made_by, or made_by without ranges")
     if listed.landed_again:
         _check_ranges(listed)
 

@@ -97,7 +97,7 @@ def forget_retired(state: State, record: Retired) -> State:
     if not slots or sorted({*slots}) != slots:
         raise ValueError("slots of REPLACEs are not sorted, or there are none")
     if unknown := {*slots} - state.retiring.keys():
-        raise ValueError(f"says what has retired by slot {min(unknown)}, which retires nothing")
+        raise ValueError(f"names what has retired by slot {min(unknown)}, which retires nothing")
     left = {slot: each for slot, each in state.retiring.items() if slot not in record.slots}
     return replace(state, retiring=left)
 

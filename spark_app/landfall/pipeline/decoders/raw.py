@@ -38,11 +38,9 @@ class Raw:
 def _describe(wanted: Wanted) -> str:
     if wanted.fields:
         names = ", ".join(".".join(path) for path in wanted.fields)
-        return (
-            f"Raw payloads have no fields ({names}); decode.format Json, Avro, Csv and others have"
-        )
+        return f"Raw payloads have no fields ({names}); decode.format Json, Avro, Csv and more have"
     if wanted.schema is not None:
-        return "Raw payloads have no typed columns; decode.format Json, Avro, Csv and others have"
+        return "Raw payloads have no typed columns; decode.format Json, Avro, Csv and more have"
     return (
         "Raw payloads have no JSON, which output.format Json writes; choose decode.format Json, "
         "or output.format SequenceFile, Text or Parquet"

@@ -203,7 +203,7 @@ def _comparison(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Conditi
 def _one_of(path: Path, values: tuple[Constant | None, ...]) -> OneOf:
     present = tuple(value for value in values if value is not None)
     if len(present) < len(values) or not values:
-        raise ValueError("a list holds values, not null; write is null beside it")
+        raise ValueError("a list holds values, not null; write is null next to it")
     if len({kind_of(value) for value in present}) > 1:
         raise ValueError(f"values of different kinds in one list: {present!r:.80}")
     return OneOf(path, present)

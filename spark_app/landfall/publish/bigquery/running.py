@@ -157,8 +157,8 @@ class Runner:
             raise Stalled(
                 Reason.DESTINATION_CONFLICT,
                 f"BigQuery: table {intent.table}: load {intent.number} was begun at {intent.time}, "
-                "and BigQuery may have forgotten its job: compare the rows, or load the table anew "
-                "with `landfall publish --rebuild`",
+                "and BigQuery may have forgotten its job: compare the rows, or load the table "
+                "again with `landfall publish --rebuild`",
             )
 
     def _watched(self, job: JobRef, intent: Intent, state: JobState | None) -> JobState:

@@ -163,7 +163,7 @@ class _Checked:
             raise Stalled(
                 Reason.OBJECT_LOST,
                 f"{self._object.key}: {found[0]} bytes with CRC-32 {found[1]:08x}, but the ledger "
-                f"says {expected[0]} bytes with {expected[1]:08x}",
+                f"records {expected[0]} bytes with {expected[1]:08x}",
             )
 
 

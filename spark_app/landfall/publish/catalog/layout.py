@@ -128,7 +128,7 @@ class Layout:
             other = self.url(max(folders)) if len(folders) > 1 else table.location
             raise ValueError(
                 f"is at {other}, and the topic at {wanted}: two topics or destinations, or another "
-                "group, have a table of this name; options table and tables give them others"
+                "group, have a table of this name; options table and tables give other ones"
             )
         if not table.is_external:
             raise ValueError(

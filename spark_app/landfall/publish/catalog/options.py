@@ -137,7 +137,7 @@ def _check(options: TableOptions, naming: Naming, spec: GroupSpec) -> None:
     declared = spec.decode.columns and spec.output.columns is ColumnSource.DECLARED
     if not (options.columns or declared or format_ in {*FILES_OF_COLUMNS, *WHOLE_VALUE}):
         raise ValueError(
-            f"option columns: says which columns a table of {format_} has, where decode.columns "
+            f"option columns: defines which columns a table of {format_} has, where decode.columns "
             "does not, such as {id: bigint, name: string}"
         )
 

@@ -295,7 +295,7 @@ class PartitionStep:
             if loaded is None:
                 raise DestinationAway(f"table {name} was dropped")
             known.table = loaded
-        raise DestinationAway(f"table {name} is changed by somebody else again and again")
+        raise DestinationAway(f"table {name} is changed by another program again and again")
 
     def _add(self, known: _Known, new: list[Partition]) -> None:
         """Add partitions that are not known to exist."""

@@ -231,7 +231,8 @@ class DeltaTables:
                         continue
                     self._commit(loaded, stretch, files, changes)
                     return stretch.through
-        raise DestinationAway(f"Delta table {table}: others changed it {MAX_TRIES} times meanwhile")
+        why = f"other programs changed it {MAX_TRIES} times meanwhile"
+        raise DestinationAway(f"Delta table {table}: {why}")
 
     def refill(self, table: str, stretch: Stretch) -> None:
         """See ``Tables``. The table stays, with its identity and history.
@@ -278,7 +279,8 @@ class DeltaTables:
                         changes = FileChanges(stretch.objects)
                         self._commit(loaded, stretch, files, changes, columns.fields)
                     return
-        raise DestinationAway(f"Delta table {table}: others changed it {MAX_TRIES} times meanwhile")
+        why = f"other programs changed it {MAX_TRIES} times meanwhile"
+        raise DestinationAway(f"Delta table {table}: {why}")
 
     def _parted(
         self, loaded: DeltaTable, in_log: Sequence[str], files: Sequence[DeltaFile]

@@ -87,8 +87,8 @@ def position_of(commits: Commits, application: str, root: str) -> TablePosition:
         except (ValueError, TypeError) as error:
             raise PositionUnknown(
                 Reason.DESTINATION_CONFLICT,
-                f"a commit in its log names no position of this publisher: {error}; publish it anew"
-                " with landfall publish --rebuild",
+                f"a commit in its log names no position of this publisher: {error}; publish it "
+                "again with landfall publish --rebuild",
             ) from error
     known = commits.table.transaction_version(application)
     return TablePosition() if known is None else TablePosition(known, left_out=None)
@@ -113,7 +113,7 @@ def _ancestors(commits: Commits) -> Iterator[Mapping[str, Any]]:
         raise PositionUnknown(
             Reason.DESTINATION_CONFLICT,
             "it was restored to a version whose commit is not in the log any more; restore a newer "
-            "version, or publish it anew with landfall publish --rebuild",
+            "version, or publish it again with landfall publish --rebuild",
         )
 
 

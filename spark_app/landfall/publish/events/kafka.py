@@ -180,10 +180,10 @@ def position(found: Found, cursor: Cursor, to: Destination) -> int:
     if sending > at.through:
         raise Stalled(
             Reason.DESTINATION_CONFLICT,
-            f"topic {to.topic}: Kafka has no offset of the group {to.name} any more, and nothing "
-            f"else says whether the events of slots {at.through + 1}-{sending} are there: set the "
+            f"topic {to.topic}: Kafka has no offset of the group {to.name} any more, and it is "
+            f"unknown whether the events of slots {at.through + 1}-{sending} are there: set the "
             f"group's offset of partition 0 to {sending + 1} if they are, to {at.through + 1} if "
-            "not, or publish everything anew with --rebuild",
+            "not, or publish everything again with --rebuild",
         )
     return at.through
 

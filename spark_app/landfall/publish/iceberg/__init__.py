@@ -201,7 +201,7 @@ def _check_warehouse(catalog: Mapping[str, str], context: Context) -> None:
     if f"{catalog.get('warehouse', '').rstrip('/')}/".startswith(root):
         raise ValueError(
             f"option catalog: the warehouse must not be in output.url {root}, whose objects are "
-            "Landfall's; take a folder or prefix beside it"
+            "Landfall's; take a folder or prefix next to it"
         )
 
 
@@ -346,7 +346,8 @@ class IcebergTables:
         except ValueError as error:
             if "equality deletes" not in str(error):  # which pyiceberg does not read
                 raise
-            raise CannotFollow(f"others have deleted rows by their values: {error}") from None
+            why = f"another program has deleted rows by their values: {error}"
+            raise CannotFollow(why) from None
         return {
             wanted[task.file.file_path]: TableFile(task.file.file_path, bool(task.delete_files))
             for task in tasks
@@ -450,7 +451,7 @@ class IcebergTables:
             raise Stalled(
                 Reason.DESTINATION_CONFLICT,
                 f"table {'.'.join(loaded.name())} has rows of {', '.join(others)}; drop it to "
-                "publish it anew",
+                "publish it again",
             )
 
     def _add(self, transaction: Any, position: TablePosition, snapshot: "_Snapshot") -> None:
@@ -556,7 +557,8 @@ def _delete_all(transaction: Any) -> None:
 
 
 def _contended(table: str) -> DestinationAway:
-    return DestinationAway(f"Iceberg table {table}: others changed it {MAX_TRIES} times meanwhile")
+    why = f"other programs changed it {MAX_TRIES} times meanwhile"
+    return DestinationAway(f"Iceberg table {table}: {why}")
 
 
 def _texts(values: Mapping[str, str | int | float | bool]) -> dict[str, str]:

@@ -267,8 +267,8 @@ def check_cases(url: str, of_file: pa.Schema, columns: pa.Schema, schema: Any) -
         raise Stalled(
             Reason.DESTINATION_CONFLICT,
             f"object {url}: column {name} and column {known} differ by case only, and Spark and "
-            "others could read neither; give the column another name in the group, and for what "
-            f"has landed have the table's name mapping find {name} as another column",
+            "other engines could read neither; give the column another name in the group, and for "
+            f"what has landed have the table's name mapping find {name} as another column",
         )
 
 

@@ -80,7 +80,7 @@ def position(metadata: Any, key: str) -> TablePosition:
         raise Stalled(
             Reason.DESTINATION_CONFLICT,
             "the table was replaced, or rolled back to a snapshot whose position in the ledger has "
-            "expired; roll it forward, or publish it anew with landfall publish --rebuild",
+            "expired; roll it forward, or publish it again with landfall publish --rebuild",
         )
     return _read(metadata.properties, key)
 

@@ -82,7 +82,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
 def test_a_rebuild_begins_anew(made: Published, capsys: Captured) -> None:
     made.run()
     assert made.run("one", "--rebuild", "--dry-run") == ExitCode.OK
-    assert "begin anew, from the start of the ledger" in capsys.readouterr().out
+    assert "begin again, from the start of the ledger" in capsys.readouterr().out
 
     assert made.run("one", "--rebuild") == ExitCode.OK
 
@@ -123,7 +123,7 @@ def test_an_unknown_publisher_is_named_with_those_that_there_are(
     assert made.run("onne") == ExitCode.USAGE
 
     said = " ".join(capsys.readouterr().err.split())
-    assert "no publisher 'onne', did you mean one?; those of the group are one, two" in said
+    assert "no publisher 'onne', did you mean one?; the group has one, two" in said
 
 
 def test_a_group_without_publishers_is_refused(

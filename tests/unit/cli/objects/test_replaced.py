@@ -237,7 +237,7 @@ def test_cat_prints_the_copy_of_an_object_that_has_retired(scene: Scene, capsys:
     record = merge.slot
     copy = f"_landfall/shop/0-retired/{record:020d}/{key}"
     assert (code, printed.out) == (ExitCode.OK, before)
-    assert f"the REPLACE in slot {record} put others in its place" in printed.err
+    assert f"the REPLACE in slot {record} replaced it" in printed.err
     assert scene.ran(capsys, "cat", copy) == (ExitCode.OK, before)
     sample.store.delete_slots([copy])
     assert main(["cat", scene.landed.file, key]) == ExitCode.USAGE

@@ -179,7 +179,7 @@ def test_a_merge_and_its_undoing_in_one_pass_are_followed_and_passed_over(lake: 
     ("change", "why"),
     [
         (lambda lake: rewrite(lake, 0, without=[7]), "have removed from the table, and clicks/"),
-        (lambda lake: delete_row_by_vector(lake, 0, 7), "of which others have deleted rows"),
+        (lambda lake: delete_row_by_vector(lake, 0, 7), "another program has deleted rows"),
     ],
 )
 def test_a_row_that_another_engine_deleted_does_not_come_back(
@@ -214,7 +214,7 @@ def test_a_correction_of_rewritten_rows_is_refused(lake: Lake) -> None:
     rewrite(lake, 0, 1)
     replace(lake, 0, 1, purpose=Purpose.BACKFILL)
 
-    with pytest.raises(Stalled, match="by objects with other rows, and others have removed it"):
+    with pytest.raises(Stalled, match="by objects with other rows, and another program has"):
         lake.publish()
 
     assert sorted(lake.offsets(TABLE)) == [*range(20)]
@@ -313,7 +313,7 @@ def test_objects_in_the_folder_of_their_table_are_replaced(tmp_path: Path) -> No
 def test_a_rebuild_is_the_way_out_of_rows_that_others_have_deleted(lake: Lake) -> None:
     delete_row_by_vector(lake, 0, 7)
     replace(lake, 0, 1)
-    with pytest.raises(Stalled, match="of which others have deleted rows"):
+    with pytest.raises(Stalled, match="another program has deleted rows"):
         lake.publish()
     version = DeltaTable(str(folder(lake))).version()
 
@@ -337,7 +337,7 @@ def test_a_rebuild_is_the_way_out_of_a_restore_to_a_version_that_left_the_log(la
     (log / f"{version:020}.json").write_text(json.dumps({"commitInfo": restore}) + "\n")
     for number in range(3):
         (log / f"{number:020}.json").unlink()
-    with pytest.raises(Stalled, match="publish it anew with landfall publish --rebuild"):
+    with pytest.raises(Stalled, match="publish it again with landfall publish --rebuild"):
         lake.publish()
 
     lake.landed.publisher(lake.connect()).reset(lake.landed.follower())
@@ -414,7 +414,7 @@ def test_a_rebuild_takes_deletion_vectors_away_beside_files_that_stay(
     path = path_of(lake, 0)
     if is_merged:
         replace(lake, 0, 1)
-        with pytest.raises(Stalled, match="of which others have deleted rows"):
+        with pytest.raises(Stalled, match="another program has deleted rows"):
             lake.publish()
     before = DeltaTable(str(folder(lake))).version()
 

@@ -250,8 +250,8 @@ def test_only_what_was_rewritten_is_passed_over(lake: Lake) -> None:
             lambda lake: load(lake).delete(EqualTo("_offset", 7)),
             "have removed from the table, and clicks/",
         ),
-        (lambda lake: delete_by_position(lake, 0, 7), "of which others have deleted rows"),
-        (lambda lake: delete_by_value(lake, 7), "others have deleted rows by their values"),
+        (lambda lake: delete_by_position(lake, 0, 7), "in which another program has deleted rows"),
+        (lambda lake: delete_by_value(lake, 7), "another program has deleted rows by their values"),
     ],
     ids=["rewritten", "copy on write", "by position", "by value"],
 )
@@ -274,7 +274,7 @@ def test_a_correction_of_rewritten_rows_is_refused(lake: Lake) -> None:
     rewrite(lake, 0, 1)
     replace(lake, 0, 1, purpose=Purpose.BACKFILL)
 
-    with pytest.raises(Stalled, match="by objects with other rows, and others have removed it"):
+    with pytest.raises(Stalled, match="by objects with other rows, and another program has"):
         lake.publish()
 
     assert sorted(lake.offsets(TABLE)) == [*range(20)]

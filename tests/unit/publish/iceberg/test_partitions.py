@@ -106,7 +106,7 @@ def test_partitions_are_called_as_hive_calls_them() -> None:
         (
             {},
             {"output": {"format": "Json"}, "decode__format": "Json"},
-            "columns: says which columns a table of Json has",
+            "columns: defines which columns a table of Json has",
         ),
     ],
 )

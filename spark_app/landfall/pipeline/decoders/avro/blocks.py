@@ -174,7 +174,7 @@ def _walk(  # noqa: C901  # a function less is a level of types less, see MAX_LE
             place.at = node.walk(record, place.at)
             place.left -= 1
         if place.block_end not in {_NO_SIZE, place.at}:
-            raise Malformed(f"{path}: a block that is not as long as it says")
+            raise Malformed(f"{path}: a block of another length than it states")
         place.block_end = _NO_SIZE
         count, place.at = record.number(place.at, path)
         if count == 0:
@@ -263,7 +263,7 @@ class _Blocks:
         ends = self.block_end[need]
         part.fail(
             (ends != _NO_SIZE) & (ends != part.at),
-            f"{self.path}: a block that is not as long as it says",
+            f"{self.path}: a block of another length than it states",
         )
         counts = part.numbers(self.path)
         sized = np.flatnonzero((counts < 0) & part.good)

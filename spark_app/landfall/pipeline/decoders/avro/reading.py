@@ -35,7 +35,7 @@ def read(node: Node, data: Data, start: Int64s, end: Int64s) -> tuple[pa.Array, 
     """
     cursor = Cursor(data, start.copy(), end, ErrorTexts())
     column = node.read(cursor)
-    cursor.fail(cursor.at != cursor.end, "bytes left over behind the value")
+    cursor.fail(cursor.at != cursor.end, "bytes left over after the value")
     errors = {
         int(row): f"avro: {cursor.texts.texts[cursor.errors[row]].removeprefix(': ')}"
         for row in np.flatnonzero(cursor.errors >= 0)

@@ -83,7 +83,7 @@ def _of_file(file: Any) -> str | None:
     proto = _proto(file)
     names = {message.name for message in proto.message_type}
     if proto.package == _GOOGLE and names & _SPECIAL and names - _SPECIAL:
-        return f"{file.name}: a Timestamp or wrapper beside other messages"
+        return f"{file.name}: a Timestamp or wrapper next to other messages"
     if proto.syntax not in {"", "proto2", "proto3"}:
         return f"{file.name}: editions"
     for message in message_protos(proto.message_type):

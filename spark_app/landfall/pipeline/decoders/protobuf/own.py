@@ -46,8 +46,8 @@ class OwnColumns:
         """
         if not is_small(descriptor):
             raise ValueError(
-                f"message {descriptor.full_name} has more than {MAX_FIELDS} fields, with those "
-                f"inside of others, or more than {MAX_LEVELS} levels"
+                f"message {descriptor.full_name} has more than {MAX_FIELDS} fields, with nested "
+                f"ones, or more than {MAX_LEVELS} levels"
             )
         of_message = whole.members(descriptor)
         fields = of_message.fields

@@ -70,8 +70,8 @@ class OwnColumns:
         """
         if not _is_small(struct):
             raise ValueError(
-                f"struct {struct.name} has more than {MAX_FIELDS} fields, with those inside of "
-                f"others, or more than {MAX_LEVELS} levels"
+                f"struct {struct.name} has more than {MAX_FIELDS} fields, with nested "
+                f"ones, or more than {MAX_LEVELS} levels"
             )
         if not struct.fields:
             raise ValueError(f"struct {struct.name} has no fields, so no columns")
