@@ -176,8 +176,8 @@ def test_a_record_beside_an_object_that_was_given_up_is_located() -> None:
 
 def test_a_merged_object_of_a_replay_is_read_by_the_spec_of_the_replay() -> None:
     played = PlayedLedger()
-    played.land(TPS[0], [BAD, BAD])
     played.change_spec()
+    played.land(TPS[0], [BAD, BAD])
     played.replay(played.letters()[0], FOLDERS[0])
     played.open()
     played.merge(played.objects(f"clicks/{FOLDERS[0]}"))
