@@ -320,7 +320,13 @@ def _cut_at_parts(
         is_enough = left is not None and records >= left
         if is_last or is_full or is_enough:
             planned = Slice(backlog.topic_partition, OffsetRange(at, part.end))
-            yield _WeighedSlice(planned, size, seconds, records, size)
+            yield _WeighedSlice(
+                planned=planned,
+                landed_bytes=size,
+                seconds=seconds,
+                records=records,
+                file_bytes=size,
+            )
             at = part.end
             size = 0
             seconds = SLICE_SECONDS

@@ -274,8 +274,16 @@ def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None =
     wanted = replace(wanted, fields=tuple(dict.fromkeys(wanted.fields)))
     with spec_errors(f"{path}.route.pattern"):
         last = steps.last(router.fields, are_payloads_written=not format_.wanted.columns)
-    built = _record_decoder(spec.decode, wanted, declared, path, stored)
-    return Pipeline(built, (*steps.steps, *last), router, format_, wanted)
+    built = _record_decoder(
+        decode=spec.decode, wanted=wanted, declared=declared, path=path, stored=stored
+    )
+    return Pipeline(
+        decoder=built,
+        transforms=(*steps.steps, *last),
+        router=router,
+        format=format_,
+        wanted=wanted,
+    )
 
 
 def _declared(decode: Decode) -> Declared:
@@ -533,7 +541,14 @@ def transforms(spec: GroupSpec, schema: pa.Schema | None = None, path: str = "sp
     event = spec.decode.timestamp
     of_event = (c.name for c in spec.decode.columns if event is not None and c.path == event.path)
     timezone = spec.route.timezone
-    context = Context(schema, event, frozenset(of_event), timezone, read_secret, _read_file)
+    context = Context(
+        schema=schema,
+        timestamp=event,
+        event_columns=frozenset(of_event),
+        timezone=timezone,
+        read_secret=read_secret,
+        read_file=_read_file,
+    )
     steps = Steps(context)
     for i, step in enumerate(spec.transforms):
         field = f"{path}.transforms[{i}]"

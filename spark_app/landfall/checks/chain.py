@@ -253,13 +253,23 @@ def _check_ranges(state: State, record: Record) -> Finding | None:
         tp, offsets = slice_.topic_partition, slice_.offsets
         if tp not in state.checkpoint:
             return Finding(
-                Invariant.I2, "a topic partition that an ADD added", str(tp), seq, tp, offsets
+                invariant=Invariant.I2,
+                expected="a topic partition that an ADD added",
+                got=str(tp),
+                slot=seq,
+                topic_partition=tp,
+                offsets=offsets,
             )
         expected = advanced.get(tp, state.checkpoint[tp])
         if expected != offsets.start:
             kind = "an overlap" if offsets.start < expected else "a gap"
             return Finding(
-                Invariant.I2, f"start {expected}", f"{offsets.start}, {kind}", seq, tp, offsets
+                invariant=Invariant.I2,
+                expected=f"start {expected}",
+                got=f"{offsets.start}, {kind}",
+                slot=seq,
+                topic_partition=tp,
+                offsets=offsets,
             )
         advanced[tp] = offsets.end
     return None
@@ -293,19 +303,29 @@ def _check_names(group: str, state: State, record: Record) -> Finding | None:
         at = record.header.seq
         if o.upload.token != record.token:
             return Finding(
-                Invariant.I3, f"token {record.token}", o.upload.token or "none", at, tp, key=key
+                invariant=Invariant.I3,
+                expected=f"token {record.token}",
+                got=o.upload.token or "none",
+                slot=at,
+                topic_partition=tp,
+                key=key,
             )
         if key in seen:
             return Finding(
-                Invariant.I4, "a new key", "one that this record names twice", at, tp, key=key
+                invariant=Invariant.I4,
+                expected="a new key",
+                got="one that this record names twice",
+                slot=at,
+                topic_partition=tp,
+                key=key,
             )
         if not _is_named_after(group, o, slice_, state.generation):
             return Finding(
-                Invariant.I4,
-                f"a key of generation {state.generation} for {slice_}",
-                key,
-                at,
-                tp,
+                invariant=Invariant.I4,
+                expected=f"a key of generation {state.generation} for {slice_}",
+                got=key,
+                slot=at,
+                topic_partition=tp,
                 key=key,
             )
         seen.add(key)
@@ -323,7 +343,13 @@ def _check_added_again(state: State, record: Add) -> Finding | None:
                 f"a generation above {state.retired[tp]}",
                 f"generation {state.generation}",
             )
-            return Finding(Invariant.I4, expected, got, record.header.seq, tp)
+            return Finding(
+                invariant=Invariant.I4,
+                expected=expected,
+                got=got,
+                slot=record.header.seq,
+                topic_partition=tp,
+            )
     return None
 
 
@@ -365,7 +391,13 @@ def _check_rows(seq: int, s: "_Counters | LandedSlice | ReplayedSlice") -> Findi
         if not is_inside or not 0 < o.rows <= width:
             got = f"{o.rows} rows from {o.first_offset} to {o.last_offset}"
             return Finding(
-                Invariant.I8, "rows inside the range", got, seq, tp, offsets, o.upload.key
+                invariant=Invariant.I8,
+                expected="rows inside the range",
+                got=got,
+                slot=seq,
+                topic_partition=tp,
+                offsets=offsets,
+                key=o.upload.key,
             )
     return None
 
@@ -384,9 +416,23 @@ def _check_counters(seq: int, s: "_Counters | LandedSlice") -> Finding | None:
         (s.dead_lettered, rows[ObjectKind.DEAD_LETTERS], "rows in dead-letter objects"),
     ):
         if expected != found:
-            return Finding(Invariant.I8, f"{expected} {of}", str(found), seq, tp, offsets)
+            return Finding(
+                invariant=Invariant.I8,
+                expected=f"{expected} {of}",
+                got=str(found),
+                slot=seq,
+                topic_partition=tp,
+                offsets=offsets,
+            )
     if why := wrong_parts((s.landed, s.filtered, s.dead_lettered), s.parts):
-        return Finding(Invariant.I8, "counters by part that add up", why, seq, tp, offsets)
+        return Finding(
+            invariant=Invariant.I8,
+            expected="counters by part that add up",
+            got=why,
+            slot=seq,
+            topic_partition=tp,
+            offsets=offsets,
+        )
     return None
 
 
@@ -397,6 +443,11 @@ def _check_parts(state: State, record: Record) -> Finding | None:
         if why := miscounted(state.feeds, s.piece, s.parts):
             at, tp = record.header.seq, s.piece.topic_partition
             return Finding(
-                Invariant.I8, "records of the slice's parts", why, at, tp, s.piece.offsets
+                invariant=Invariant.I8,
+                expected="records of the slice's parts",
+                got=why,
+                slot=at,
+                topic_partition=tp,
+                offsets=s.piece.offsets,
             )
     return None

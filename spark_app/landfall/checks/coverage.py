@@ -55,13 +55,13 @@ class Coverage:
 
     def __add__(self, other: "Coverage") -> "Coverage":
         return Coverage(
-            self.expected + other.expected,
-            self.found + other.found,
-            self.missing + other.missing,
-            self.duplicate + other.duplicate,
-            self.foreign + other.foreign,
-            self.objects + other.objects,
-            self.exact and other.exact,
+            expected=self.expected + other.expected,
+            found=self.found + other.found,
+            missing=self.missing + other.missing,
+            duplicate=self.duplicate + other.duplicate,
+            foreign=self.foreign + other.foreign,
+            objects=self.objects + other.objects,
+            exact=self.exact and other.exact,
         )
 
     @property
@@ -119,7 +119,15 @@ def cover_new(new: NewObject, read: ReadBack) -> Coverage:
     expected, surplus = new.landed.rows, read.rows - new.landed.rows
     if read.offsets is None or surplus or new.mixed:
         found = min(read.rows, expected)
-        return Coverage(expected, found, expected - found, max(surplus, 0), 0, 1, exact=False)
+        return Coverage(
+            expected=expected,
+            found=found,
+            missing=expected - found,
+            duplicate=max(surplus, 0),
+            foreign=0,
+            objects=1,
+            exact=False,
+        )
     total, start = Coverage(objects=1), 0
     for section in new.sections:
         own = read.offsets[start : start + section.rows]
@@ -127,7 +135,13 @@ def cover_new(new: NewObject, read: ReadBack) -> Coverage:
         is_inside = (own >= section.first_offset) & (own <= section.last_offset)
         found, inside = len(np.unique(own[is_inside])), int(is_inside.sum())
         missing, foreign = section.rows - found, section.rows - inside
-        total += Coverage(section.rows, found, missing, inside - found, foreign)
+        total += Coverage(
+            expected=section.rows,
+            found=found,
+            missing=missing,
+            duplicate=inside - found,
+            foreign=foreign,
+        )
     return total
 
 

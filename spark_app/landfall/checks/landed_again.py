@@ -144,12 +144,12 @@ def _tp(group: str, new: NewObject) -> TopicPartition:
 
 def _as_slice(again: LandedAgain, objects: Iterable[LandedObject]) -> LandedSlice:
     return LandedSlice(
-        again.piece,
-        tuple(objects),
-        again.landed,
-        again.filtered,
-        again.dead_lettered,
-        again.invisible,
-        again.input_bytes,
+        piece=again.piece,
+        objects=tuple(objects),
+        landed=again.landed,
+        filtered=again.filtered,
+        dead_lettered=again.dead_lettered,
+        invisible=again.invisible,
+        input_bytes=again.input_bytes,
         schemas=again.schemas,
     )

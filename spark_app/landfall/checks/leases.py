@@ -76,7 +76,13 @@ class LeaseCounts:
         numbers = self._of(tp)
         if both := numbers.held.keys() & {*record.numbers}:
             got = f"part {min(both)}, which lease {numbers.held[min(both)]} has"
-            self._twice = self._twice or Finding(Invariant.I8, "parts of no lease", got, slot, tp)
+            self._twice = self._twice or Finding(
+                invariant=Invariant.I8,
+                expected="parts of no lease",
+                got=got,
+                slot=slot,
+                topic_partition=tp,
+            )
         numbers.held |= dict.fromkeys(record.numbers, slot)
         numbers.free -= {*record.numbers}
 
@@ -86,11 +92,11 @@ class LeaseCounts:
         for number in free.union(record.done):
             if numbers.held.pop(number, -1) != record.lease and not self._twice:
                 self._twice = Finding(
-                    Invariant.I8,
-                    f"a part of lease {record.lease}",
-                    f"part {number}, which is another's",
-                    record.header.seq,
-                    record.topic_partition,
+                    invariant=Invariant.I8,
+                    expected=f"a part of lease {record.lease}",
+                    got=f"part {number}, which is another's",
+                    slot=record.header.seq,
+                    topic_partition=record.topic_partition,
                 )
         numbers.free |= free
         numbers.done += len(record.done)

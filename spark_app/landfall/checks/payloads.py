@@ -49,13 +49,13 @@ class Comparison:
 
     def __add__(self, other: "Comparison") -> "Comparison":
         return Comparison(
-            self.records + other.records,
-            self.missing + other.missing,
-            self.foreign + other.foreign,
-            self.slices_out_of_order + other.slices_out_of_order,
-            self.slices_gone + other.slices_gone,
-            self.lost + other.lost,
-            self.slices_replaced + other.slices_replaced,
+            records=self.records + other.records,
+            missing=self.missing + other.missing,
+            foreign=self.foreign + other.foreign,
+            slices_out_of_order=self.slices_out_of_order + other.slices_out_of_order,
+            slices_gone=self.slices_gone + other.slices_gone,
+            lost=self.lost + other.lost,
+            slices_replaced=self.slices_replaced + other.slices_replaced,
         )
 
     @property

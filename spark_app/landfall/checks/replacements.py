@@ -30,7 +30,9 @@ def check_replace(
     """
     applied = max(before.applied_through, record.header.applied_through)
     for retiring in listed.retire:
-        yield from _check_retiring(before, record, retiring, find, applied)
+        yield from _check_retiring(
+            before=before, record=record, retiring=retiring, find=find, applied=applied
+        )
     for new in listed.objects:
         yield from _check_new(group, record, new)
     yield from _check_landed_again(group, record, listed)
@@ -113,13 +115,13 @@ def check_stayed(group: str, state: State, named: NamedObject) -> Finding | None
         is_known = each.plan != FORGOTTEN and each.slot <= state.applied_through
         if is_known and named.landed.first_offset in each.offsets and named.slot < each.slot:
             return Finding(
-                Invariant.I13,
-                f"an object that retires by slot {each.slot}, which landed its rows again",
-                "one that stays",
-                named.slot,
-                tp,
-                each.offsets,
-                named.key,
+                invariant=Invariant.I13,
+                expected=f"an object that retires by slot {each.slot}, which landed its rows again",
+                got="one that stays",
+                slot=named.slot,
+                topic_partition=tp,
+                offsets=each.offsets,
+                key=named.key,
             )
     return None
 

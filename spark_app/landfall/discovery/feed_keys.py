@@ -61,7 +61,9 @@ class FeedKeys:
 
     def part_list(self, first: int, sha256: str) -> str:
         """The key of the list of parts whose first number is ``first``."""
-        return part_lists.list_key(self.group, self.lane, self.topic, first, sha256)
+        return part_lists.list_key(
+            group=self.group, lane=self.lane, topic=self.topic, first=first, sha256=sha256
+        )
 
     def index(self, through: int, sha256: str) -> str:
         """The key of an index of the files of all parts below ``through``."""

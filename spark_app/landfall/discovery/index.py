@@ -255,7 +255,9 @@ def _store_piece(
     sha256 = digest(body)
     key = keys.piece(through, sha256)
     stored.store(slots, key, body)
-    return IndexPiece(files[0].name, files[-1].name, key, sha256, len(files))
+    return IndexPiece(
+        first=files[0].name, last=files[-1].name, key=key, sha256=sha256, files=len(files)
+    )
 
 
 def read_piece(slots: Slots, piece: IndexPiece) -> tuple[KnownFile, ...]:

@@ -155,7 +155,11 @@ class Inventory:
     def _status(self, file: KnownFile) -> FileStatus:
         left = self._unlanded.get(file.name, _NOTHING)
         status = FileStatus(
-            file.name, file.size, LandingState.SUCCESS, max(file.first, 0), file.number
+            name=file.name,
+            size=file.size,
+            state=LandingState.SUCCESS,
+            first=max(file.first, 0),
+            last=file.number,
         )
         if left.taken:
             return replace(status, state=LandingState.IN_PROGRESS)

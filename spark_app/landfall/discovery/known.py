@@ -120,13 +120,13 @@ def learn(known: dict[str, KnownFile], first: int, parts: Iterable[ListedPart]) 
         if part.is_new:
             goes_on = 0 < part.start < part.size
             file = KnownFile(
-                part.name,
-                part.etag,
-                part.size,
-                part.end,
-                number,
-                -1 if goes_on else number,
-                part.is_left_out,
+                name=part.name,
+                etag=part.etag,
+                size=part.size,
+                listed_to=part.end,
+                number=number,
+                first=-1 if goes_on else number,
+                is_left_out=part.is_left_out,
             )
             known[part.name] = file.after(known.get(part.name))
 

@@ -115,7 +115,9 @@ class FeedLooker:
         late = self._look_up_late(after)
         listing = chain(late, self._source.files(after=after))
         try:
-            found = look(listing, index.find, self._position, rules, now)
+            found = look(
+                listing=listing, find=index.find, position=self._position, rules=rules, now=now
+            )
         except ValueError as error:
             raise Stalled(Reason.STORE_UNSAFE, f"{self._source}: {error}") from error
         changed = {f.file.name for f in found.files if f.state is FileState.CHANGED}
@@ -130,7 +132,7 @@ class FeedLooker:
         if not numbered:
             return Look(found, replaced=replaced)
         listed = self.store_list(feed, numbered)
-        return Look(found, listed, numbered, again, replaced)
+        return Look(found=found, listed=listed, parts=numbered, again=again, replaced=replaced)
 
     def _rules_with(self, feed: Feed, parked: Mapping[int, ListedPart]) -> Rules:
         """The rules, with what they need to know of parts that are parked or given up."""
@@ -174,11 +176,11 @@ class FeedLooker:
             except ValueError as error:
                 unreadable[name] = str(error)
         return NamedFiles(
-            {n: part for n, part in wanted.items() if n in feed.parked},
-            {n: part for n, part in wanted.items() if n in feed.ignored},
-            changed,
-            unknown,
-            unreadable,
+            parked={n: part for n, part in wanted.items() if n in feed.parked},
+            ignored={n: part for n, part in wanted.items() if n in feed.ignored},
+            changed=changed,
+            unknown=unknown,
+            unreadable=unreadable,
         )
 
     def store_list(self, feed: Feed, parts: Sequence[ListedPart]) -> PartList:

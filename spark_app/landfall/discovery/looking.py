@@ -171,7 +171,9 @@ class Found:
 def listed_part(file: ListedFile, start: int, end: int) -> ListedPart:
     """A part of a file as it is listed under its first number."""
     modified = (file.modified - _EPOCH) // timedelta(milliseconds=1)
-    return ListedPart(file.name, file.etag, file.size, modified, start, end)
+    return ListedPart(
+        name=file.name, etag=file.etag, size=file.size, modified=modified, start=start, end=end
+    )
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -251,12 +253,12 @@ class _Look:
         return Found(
             tuple(ordered),
             Skipped(
-                self.skipped_files,
-                tuple(self.reasons),
-                tuple(self.changed),
-                self.duplicates,
-                self.refused,
-                self.first_refused,
+                files=self.skipped_files,
+                reasons=tuple(self.reasons),
+                changed=tuple(self.changed),
+                duplicates=self.duplicates,
+                refused=self.refused,
+                first_refused=self.first_refused,
             ),
             self.waiting_files,
             self._next_position(),
@@ -285,14 +287,14 @@ class _Look:
         if not self.has_more and len(names) <= MAX_LATE and len(names) * PAGE_FILES < behind:
             late, back_to = late.union(names), None  # looking up is less than listing from there on
         return Position(
-            self.last,
-            back_to,
-            self.has_more,
-            {name: self.waiting.get(name) or later[name] for name in names},
-            self.now if is_relist else before.relisted,
-            frozenset(sorted(late, key=lambda name: (name not in names, name))[:MAX_LATE]),
-            0 if back_to is None else behind,
-            _first_of(waits_since, self.waits_since),
+            after=self.last,
+            back_to=back_to,
+            has_more=self.has_more,
+            waiting={name: self.waiting.get(name) or later[name] for name in names},
+            relisted=self.now if is_relist else before.relisted,
+            late=frozenset(sorted(late, key=lambda name: (name not in names, name))[:MAX_LATE]),
+            behind=0 if back_to is None else behind,
+            waits_since=_first_of(waits_since, self.waits_since),
         )
 
     def _is_any_unseen(self) -> bool:

@@ -29,12 +29,12 @@ class NamedFiles:
 def tried_again(number: int, part: ListedPart, parked: ParkedPart) -> ListedPart:
     """The part as it is listed under another number."""
     return ListedPart(
-        part.name,
-        part.etag,
-        part.size,
-        part.modified,
-        part.start,
-        part.end,
+        name=part.name,
+        etag=part.etag,
+        size=part.size,
+        modified=part.modified,
+        start=part.start,
+        end=part.end,
         former=number,
         attempt=parked.attempt,
         # Rows that are landed under a former number are not counted under this one.

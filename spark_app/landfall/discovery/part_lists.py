@@ -20,7 +20,9 @@ def write(slots: Slots, keys: FeedKeys, first: int, parts: Sequence[ListedPart])
         Stalled: LEDGER_BROKEN, other bytes have the key.
         Retry: the store failed; calling again is safe.
     """
-    named, body = encode_list(keys.group, keys.lane, keys.topic, first, parts)
+    named, body = encode_list(
+        group=keys.group, lane=keys.lane, topic=keys.topic, first=first, parts=parts
+    )
     stored.store(slots, named.key, body)
     return named
 

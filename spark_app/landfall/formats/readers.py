@@ -90,7 +90,14 @@ def _csv(options: Mapping[str, object]) -> FileReader:
     read = read_options(options, _Delimited)
     dialect: dict[str, Any] = {"separator": read.separator, "quote": read.quote, "trim": read.trim}
     dialect |= {"escape": read.escape, "nullText": read.null_text}
-    return Csv(read.columns, read.header, read.multiline, dialect, read.compression, read.limits)
+    return Csv(
+        columns=read.columns,
+        has_header=read.header,
+        multiline=read.multiline,
+        dialect=dialect,
+        compression=read.compression,
+        limits=read.limits,
+    )
 
 
 def _whole(options: Mapping[str, object]) -> FileReader:

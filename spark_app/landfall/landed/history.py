@@ -142,7 +142,13 @@ class History:
             start for start, due in self._unconfirmed(tp) if not all(map(self._seen.has, due))
         )
         end = min([checkpoint, *invisible])
-        return Life(life.topic_id, life.start, end, checkpoint, life.began)
+        return Life(
+            topic_id=life.topic_id,
+            start=life.start,
+            end=end,
+            committed=checkpoint,
+            began=life.began,
+        )
 
     def _begun_life(self, tp: TopicPartition) -> Life | None:
         if tp not in self._begun:
@@ -275,7 +281,14 @@ class History:
                     case LifetimeBegan(entry=entry) if entry.topic_partition == tp:
                         end = entry.start if ended < 0 else self._end(tp, seq, ended)
                         end = max(end, entry.start)
-                        return Life(entry.topic_id, entry.start, end, end, seq, ended)
+                        return Life(
+                            topic_id=entry.topic_id,
+                            start=entry.start,
+                            end=end,
+                            committed=end,
+                            began=seq,
+                            ended=ended,
+                        )
                     case _:
                         pass
         return None
@@ -290,7 +303,7 @@ class History:
 
     def _end(self, tp: TopicPartition, began: int, ended: int) -> int:
         """Where a life ended that is over: the end of the last range that it landed."""
-        life = Life("", 0, 0, 0, began, ended)
+        life = Life(topic_id="", start=0, end=0, committed=0, began=began, ended=ended)
         ends = [0, *(e.end for e in self._live.get(tp, ()) if _is_within(e, life))]
         by_first = {rolled.first: rolled for rolled in self.state.segments}
         for entry in self._catalog(tp):

@@ -304,7 +304,14 @@ class Counting:
             )
             self.mixed[key] = OffsetRange(first, last + 1), why
         else:
-            self.pieces[key] = Piece(seq, new.landed, first, last, rows.rows, made_by)
+            self.pieces[key] = Piece(
+                slot=seq,
+                landed=new.landed,
+                first_offset=first,
+                last_offset=last,
+                rows=rows.rows,
+                made_by=made_by,
+            )
 
 
 Bounds = tuple[int, int]

@@ -39,7 +39,11 @@ class WhatCounts:
         for seq, listed in lists.items():
             self.landed_by.learn(seq, listed)
         found = pieces.counting(
-            self._history.lane.group, slice_, records, lists, self._expired(records)
+            group=self._history.lane.group,
+            slice_=slice_,
+            records=records,
+            lists=lists,
+            expired=self._expired(records),
         )
         for each in found.ranges:
             try:

@@ -214,11 +214,11 @@ def store_segment(slots: Slots, group: str, lane: str, state: State, bodies: lis
     before = state.segments[-1] if state.segments else None
     earlier = StoredSegment(slots, before.key) if before else None
     built = segments.build(
-        group,
-        state.epochs[0],
-        len(state.segments),
-        bodies,
-        earlier.catalog_bucket if earlier else lambda _: (),
+        group=group,
+        first=state.epochs[0],
+        ordinal=len(state.segments),
+        bodies=bodies,
+        catalog=earlier.catalog_bucket if earlier else lambda _: (),
     )
     where, sha256 = built.directory, ledger.digest(built.body)
     name = object_names.SegmentName(where.first, where.last, where.epoch, sha256[:16])
@@ -228,7 +228,15 @@ def store_segment(slots: Slots, group: str, lane: str, state: State, bodies: lis
     if slots.read(key) != built.body:
         raise ledger.ledger_error(where.first, f"segment {key} is not what was stored")
     after_before = before.after if before else ledger.GENESIS_HASH
-    return Rolled(where.first, where.last, where.epoch, key, sha256, after_before, built.after)
+    return Rolled(
+        first=where.first,
+        last=where.last,
+        epoch=where.epoch,
+        key=key,
+        sha256=sha256,
+        before=after_before,
+        after=built.after,
+    )
 
 
 def delete_rolled_slots(slots: Slots, group: str, lane: str, rolled: Rolled) -> int:

@@ -41,11 +41,11 @@ def as_one(
         letters: the places of dead letters that are known, by their ids.
     """
     routing = Routing(
-        roots.is_ledger_key,
-        roots.may_be_of_ledger,
-        roots.may_be_of_objects,
-        object_names.letters_place,
-        roots.may_be_of_letters,
+        is_ledgers=roots.is_ledger_key,
+        ledger_may_have=roots.may_be_of_ledger,
+        objects_may_have=roots.may_be_of_objects,
+        place_of=object_names.letters_place,
+        places_may_have=roots.may_be_of_letters,
     )
     return RoutedStore(routing, ledger or objects, objects, letters)
 

@@ -96,7 +96,9 @@ class LaneWriter:
         """
         state = state or lane.read()
         for _ in range(MAX_OPEN_ATTEMPTS):
-            if writer := cls.open_after(lane, state, request, clock, on_retry):
+            if writer := cls.open_after(
+                lane=lane, state=state, request=request, clock=clock, on_retry=on_retry
+            ):
                 return writer
             state = lane.follow(state)
         raise ledger.ledger_error(
@@ -117,7 +119,7 @@ class LaneWriter:
             opened = _append(lane, state, record, on_retry)
         except Fenced:
             return None
-        return cls(lane, opened, request, clock, on_retry)
+        return cls(lane=lane, state=opened, request=request, clock=clock, on_retry=on_retry)
 
     def append(self, make: Callable[[Header], Record], applied_through: int = -1) -> State:
         """Append the record that ``make`` builds; afterwards it is in the ledger for certain.
@@ -208,7 +210,12 @@ class LaneWriter:
 
 def _open_record(lane: Lane, state: State, request: OpenRequest, time: str) -> ledger.Open:
     header = Header(
-        state.seq + 1, state.tip, state.epoch + 1, request.writer, time, state.applied_through
+        seq=state.seq + 1,
+        prev=state.tip,
+        epoch=state.epoch + 1,
+        writer=request.writer,
+        time=time,
+        applied_through=state.applied_through,
     )
     return ledger.Open(
         header=header,

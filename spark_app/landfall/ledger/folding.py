@@ -331,5 +331,11 @@ def _landed_members(state: State, record: Commit) -> dict[TopicPartition, Member
             epoch, offset = landed.leader_epoch, landed.epoch_offset
         generation = max(before.generation, state.generation)
         latest_ms = max(before.latest_ms, landed.latest_ms)
-        members[tp] = Member(before.topic_id, generation, epoch, offset, latest_ms)
+        members[tp] = Member(
+            topic_id=before.topic_id,
+            generation=generation,
+            leader_epoch=epoch,
+            epoch_offset=offset,
+            latest_ms=latest_ms,
+        )
     return members

@@ -37,13 +37,13 @@ def end(state: State, record: Run) -> State:
         _check_complete(state, record, entry)
     totals = state.totals.since(state.run_totals)
     ended = EndedRun(
-        record.until,
-        record.began,
-        record.header.time,
-        record.left,
-        totals,
-        record.header.seq,
-        state.run_work,
+        until=record.until,
+        began=record.began,
+        ended=record.header.time,
+        left=record.left,
+        totals=totals,
+        slot=record.header.seq,
+        work=state.run_work,
     )
     complete = {each.topic: each.complete for each in record.topics if each.complete >= 0}
     return replace(

@@ -191,15 +191,15 @@ def build(group: str, first: int, ordinal: int, bodies: Sequence[bytes], catalog
         for number, entries in enumerate(buckets)
     )
     directory = Directory(
-        first,
-        first + len(bodies) - 1,
-        record.header.epoch - 1,
-        tuple(epochs[:-1]),
-        ordinal,
-        tuple(blocks),
-        index,
-        summed,
-        kinds,
+        first=first,
+        last=first + len(bodies) - 1,
+        epoch=record.header.epoch - 1,
+        epochs=tuple(epochs[:-1]),
+        ordinal=ordinal,
+        blocks=tuple(blocks),
+        index=index,
+        catalog=summed,
+        kinds=kinds,
     )
     packed = _packed(_encoder.encode(directory))
     out += packed + _MAGIC + struct.pack(">Q", len(packed))
@@ -275,7 +275,14 @@ def entries_of(group: str, record: Record) -> Iterator[Entry]:  # noqa: C901, PL
     seq = record.header.seq
 
     def entry(tp: TopicPartition, offsets: OffsetRange, *, begins: bool = False) -> Entry:
-        return Entry(tp.topic, tp.partition, seq, offsets.start, offsets.end, begins)
+        return Entry(
+            topic=tp.topic,
+            partition=tp.partition,
+            at=seq,
+            start=offsets.start,
+            end=offsets.end,
+            begins=begins,
+        )
 
     match record:
         case Add():
@@ -319,11 +326,27 @@ def _summary(first: int, entries: Iterable[Entry]) -> list[Entry]:
     for e in entries:
         own = found.setdefault((e.topic, e.partition), [])
         if e.begins or not own:
-            own.append(Entry(e.topic, e.partition, first, e.start, e.end, e.begins))
+            own.append(
+                Entry(
+                    topic=e.topic,
+                    partition=e.partition,
+                    at=first,
+                    start=e.start,
+                    end=e.end,
+                    begins=e.begins,
+                )
+            )
             continue
         last = own[-1]
         start = e.start if last.start == last.end else min(last.start, e.start)
-        own[-1] = Entry(e.topic, e.partition, first, start, max(last.end, e.end), last.begins)
+        own[-1] = Entry(
+            topic=e.topic,
+            partition=e.partition,
+            at=first,
+            start=start,
+            end=max(last.end, e.end),
+            begins=last.begins,
+        )
     return [e for own in found.values() for e in own]
 
 

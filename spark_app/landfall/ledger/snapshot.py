@@ -220,28 +220,42 @@ def decode_state(body: bytes) -> State:
 def _stored_feed(tp: TopicPartition, feed: Feed) -> _Feed:
     parked, ignored = sorted(feed.parked.items()), sorted(feed.ignored.items())
     return _Feed(
-        tp,
-        feed.end,
-        feed.lists,
-        feed.known,
-        tuple(parked),
-        tuple(ignored),
-        feed.holes,
-        _stored_leasing(feed.leasing),
+        topic_partition=tp,
+        end=feed.end,
+        lists=feed.lists,
+        known=feed.known,
+        parked=tuple(parked),
+        ignored=tuple(ignored),
+        holes=feed.holes,
+        leasing=_stored_leasing(feed.leasing),
     )
 
 
 def _feed(stored: _Feed) -> Feed:
     parked, ignored = dict(stored.parked), dict(stored.ignored)
     leasing = _leasing(stored.leasing)
-    return Feed(stored.end, stored.lists, stored.known, parked, ignored, stored.holes, leasing)
+    return Feed(
+        end=stored.end,
+        lists=stored.lists,
+        known=stored.known,
+        parked=parked,
+        ignored=ignored,
+        holes=stored.holes,
+        leasing=leasing,
+    )
 
 
 def _stored_leasing(leasing: Leasing | None) -> _Leasing | None:
     if leasing is None:
         return None
     leases = tuple(
-        _Lease(slot, each.holder, each.until, _by_number(each.parts), each.request)
+        _Lease(
+            slot=slot,
+            holder=each.holder,
+            until=each.until,
+            parts=_by_number(each.parts),
+            request=each.request,
+        )
         for slot, each in sorted(leasing.open.items(), key=itemgetter(0))
     )
     return _Leasing(leasing.leased_to, leasing.done, leases, leasing.requests)

@@ -395,10 +395,12 @@ def applied_through(unapplied: Collection[int], highest: int) -> int:
 def next_header(state: State, writer: str, time: str, applied_through: int) -> Header:
     """The header of the record that follows ``state`` in the same epoch."""
     return Header(
-        state.seq + 1,
-        state.tip,
-        state.epoch,
-        writer,
-        time,
-        max(applied_through, state.applied_through),  # what was recorded as applied stays applied
+        seq=state.seq + 1,
+        prev=state.tip,
+        epoch=state.epoch,
+        writer=writer,
+        time=time,
+        applied_through=max(
+            applied_through, state.applied_through
+        ),  # what was recorded as applied stays applied
     )

@@ -218,7 +218,13 @@ class Calendar:
             return -1
         level = self._levels[-1]
         if level.unit is Unit.SECOND:
-            level = _Level(level.depth, Unit.MINUTE, 1, level.expression, level.is_plain)
+            level = _Level(
+                depth=level.depth,
+                unit=Unit.MINUTE,
+                minutes=1,
+                expression=level.expression,
+                is_plain=level.is_plain,
+            )
         if until not in self._boundaries:
             if len(self._boundaries) >= _KEPT_BOUNDARIES:
                 self._boundaries.clear()
@@ -269,7 +275,13 @@ def _levels(pattern: Sequence[Token]) -> Iterator[_Level]:
         is_named = any(_is_time(token) for token in parts[depth - 1])
         if unit is not None and (is_named or depth == len(parts)):
             plain = all(token.kind is Kind.TEXT or _is_time(token) for token in above)
-            yield _Level(depth, unit, minutes, re.compile(_expression(parts[:depth])), plain)
+            yield _Level(
+                depth=depth,
+                unit=unit,
+                minutes=minutes,
+                expression=re.compile(_expression(parts[:depth])),
+                is_plain=plain,
+            )
 
 
 def _is_time(token: Token) -> bool:

@@ -135,7 +135,13 @@ class Follower:
             changes = changes_rows(record.purpose, record.undoes)
             groups = tuple(groups_of(listed, by_folder=not changes))
             yield ReplacedObjects(
-                state.seq, slot, retired, objects, time, groups, changes_rows=changes
+                slot=state.seq,
+                record=slot,
+                retired=retired,
+                objects=objects,
+                time=time,
+                groups=groups,
+                changes_rows=changes,
             )
 
     def check(self, position: int) -> None:
@@ -231,13 +237,13 @@ class _Gathered:
     def stretch(self, state: State) -> Stretch:
         """The stretch that ends with a slot."""
         return Stretch(
-            self.after,
-            state.seq,
-            tuple(self.objects),
-            tuple(self.finished),
-            state.last_commit_time or "",
-            self.horizons,
-            tuple(self.replaced),
+            after=self.after,
+            through=state.seq,
+            objects=tuple(self.objects),
+            finished=tuple(self.finished),
+            time=state.last_commit_time or "",
+            horizons=self.horizons,
+            replaced=tuple(self.replaced),
         )
 
 
@@ -267,4 +273,10 @@ def _finished(state: State, before: Mapping[str, int]) -> Iterator[Finished]:
     if state.horizons is not before:
         for topic, until in sorted(state.horizons.items()):
             if until != (earlier := before.get(topic, -1)):
-                yield Finished(state.seq, topic, until, state.last_commit_time or "", earlier)
+                yield Finished(
+                    slot=state.seq,
+                    topic=topic,
+                    until=until,
+                    time=state.last_commit_time or "",
+                    before=earlier,
+                )

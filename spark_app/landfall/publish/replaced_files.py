@@ -143,12 +143,12 @@ def file_changes(
         passed |= {retired[key] for key in gone}
     later = {o.key for o in stretch.left_out if o.slot > position}
     return FileChanges(
-        tuple(o for o in stretch.objects if o.key not in over),
-        tuple(files[key] for key in retired if key in files),
-        frozenset(({*(left_out or ())} | later) - retired.keys() - over),
-        tuple(sorted(passed)),
-        frozenset(moved.intersection(o.key for o in stretch.objects)),
-        frozenset(files[key].path for key in moved & files.keys()),
+        add=tuple(o for o in stretch.objects if o.key not in over),
+        remove=tuple(files[key] for key in retired if key in files),
+        left_out=frozenset(({*(left_out or ())} | later) - retired.keys() - over),
+        passed_over=tuple(sorted(passed)),
+        moved_in=frozenset(moved.intersection(o.key for o in stretch.objects)),
+        moved_out=frozenset(files[key].path for key in moved & files.keys()),
     )
 
 

@@ -158,7 +158,15 @@ def total(folders: Iterable[Difference]) -> Difference:
     only_old, only_new = sum(each.only_old for each in some), sum(each.only_new for each in some)
     moved = sum(each.moved_sum for each in some) % _MODULUS
     damaged = tuple(why for each in some for why in each.damaged)
-    return Difference("", old, new, only_old, only_new, moved_sum=moved, damaged=damaged)
+    return Difference(
+        folder="",
+        old=old,
+        new=new,
+        only_old=only_old,
+        only_new=only_new,
+        moved_sum=moved,
+        damaged=damaged,
+    )
 
 
 def _difference(
@@ -168,15 +176,15 @@ def _difference(
     hashes = [_hashes(*each, damaged) for each in (old, new)]
     only_old, only_new = _only(*hashes), _only(*reversed(hashes))
     return Difference(
-        folder,
-        old[0].amount(old[1]),
-        new[0].amount(new[1]),
-        only_old.total,
-        only_new.total,
-        tuple(_samples(*old, only_old, sample)),
-        tuple(_samples(*new, only_new, sample)),
-        (only_old.sum - only_new.sum) % _MODULUS,
-        tuple(damaged.values()),
+        folder=folder,
+        old=old[0].amount(old[1]),
+        new=new[0].amount(new[1]),
+        only_old=only_old.total,
+        only_new=only_new.total,
+        old_sample=tuple(_samples(*old, only_old, sample)),
+        new_sample=tuple(_samples(*new, only_new, sample)),
+        moved_sum=(only_old.sum - only_new.sum) % _MODULUS,
+        damaged=tuple(damaged.values()),
     )
 
 

@@ -60,7 +60,9 @@ class LandedGroup:
         self.name = lane[0]
         self.store, self._output, self._lane = store, output, Lane(store, *lane)
         self._present = present
-        self._made_by = MadeBy(store, lane, output, present, plugins)
+        self._made_by = MadeBy(
+            slots=store, lane=lane, output=output, present=present, plugins=plugins
+        )
         self._follower, self._ahead = Follower(self._lane), Follower(self._lane, 1)
         self._through = -1
         self._files: dict[str, list[File]] = {}
@@ -182,9 +184,18 @@ class LandedGroup:
             if self._is_gone(file.key)
         }
         allowed = {spec: self._made_by.allowed(spec) for spec in specs}
-        source = RowSource(self._output, made_by, pa.schema([]), lane, copies, allowed)
+        source = RowSource(
+            output=self._output,
+            made_by=made_by,
+            schema=pa.schema([]),
+            lane=lane,
+            copies=copies,
+            allowed=allowed,
+        )
         root = self._output.url.rstrip("/")
-        return Scan(topic, slot, root, files, source, self.store)
+        return Scan(
+            topic=topic, slot=slot, root=root, _files=files, _source=source, _store=self.store
+        )
 
     def follow(
         self, topic: str, after: int, max_files: int, **choice: Unpack[Choice]
@@ -226,7 +237,9 @@ class LandedGroup:
         landed = visible.landed
         generation = object_names.parse_key(landed.key).generation
         spec = self._made_by.opens.digest(generation, visible.decided)
-        return File(landed.key, visible.slot, landed.rows, landed.upload.size, spec)
+        return File(
+            key=landed.key, slot=visible.slot, rows=landed.rows, size=landed.upload.size, spec=spec
+        )
 
 
 def open_group(
@@ -242,7 +255,13 @@ def open_group(
     if "://" not in text:
         opened = group_file.load(Path(text), os.environ)
         output, name = opened.spec.output, opened.metadata.name
-        return LandedGroup(open_stores(opened.spec), output, (name, lane), opened.spec, plugins)
+        return LandedGroup(
+            store=open_stores(opened.spec),
+            output=output,
+            lane=(name, lane),
+            present=opened.spec,
+            plugins=plugins,
+        )
     output = _output(text, access)
     store = _with_ledger(open_store(output), output.url, access)
     named = group or _owner(store, output)

@@ -119,7 +119,14 @@ class JsonSchema:
         registry = registry_at(read.registry) if read.registry and text is None else None
         paths = tuple(path for path in wanted.fields if path not in {SCHEMA_ID, SCHEMA_NAME})
         json = Json.of({}, replace(wanted, fields=paths))
-        return cls(json, read, wanted, registry, fixed, given.files)
+        return cls(
+            json=json,
+            options=read,
+            wanted=wanted,
+            registry=registry,
+            fixed=fixed,
+            files=given.files,
+        )
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is a JSON object which its schema allows.

@@ -243,12 +243,12 @@ class _OfMessage:
         columns, errors = self._columns(decoded, len(kept))
         by_schema = decoded.by_schema or ()
         yield Part(
-            rows[kept],
-            {**decoded.fields, **self._fields(len(kept))},
-            columns,
-            decoded.records.values if self.wanted.json else None,
-            errors,
-            tuple(SchemaRows(s.schema, rows[kept][s.rows], s.columns) for s in by_schema),
+            rows=rows[kept],
+            fields={**decoded.fields, **self._fields(len(kept))},
+            columns=columns,
+            payloads=decoded.records.values if self.wanted.json else None,
+            errors=errors,
+            by_schema=tuple(SchemaRows(s.schema, rows[kept][s.rows], s.columns) for s in by_schema),
         )
 
     def _fields(self, rows: int) -> Mapping[Path, FieldValues]:

@@ -140,7 +140,9 @@ class StoredSchemas:
             )
 
     def _latest_key(self, registry: str, pin: str, subject: str) -> str:
-        return latest_key(self._group, self._lane, registry, pin, subject)
+        return latest_key(
+            group=self._group, lane=self._lane, registry=registry, pin=pin, subject=subject
+        )
 
     def _id_key(self, registry: str, schema_id: str) -> str:
         return object_names.schema_id_key(self._group, self._lane, registry, schema_id)

@@ -211,7 +211,13 @@ class Messages:
             headers=cache(lambda: _headers(found.headers())),
         )
         epoch = found.leader_epoch()
-        return Records(tp, self.offsets, found.values(), columns, -1 if epoch is None else epoch)
+        return Records(
+            topic_partition=tp,
+            offsets=self.offsets,
+            values=found.values(),
+            columns=columns,
+            leader_epoch=-1 if epoch is None else epoch,
+        )
 
 
 NO_MESSAGES = Messages.of(PythonFetched([]))

@@ -31,7 +31,7 @@ def copied(store: Store, source: str, size: int, key: str, token: str) -> Upload
         raise FileNotFoundError(source)
     if found.size != size:
         raise Stalled(Reason.OBJECT_LOST, f"copy {source}: {found.size} bytes, not {size}")
-    return copied_unseen(store, source, size, key, token)
+    return copied_unseen(store=store, source=source, size=size, key=key, token=token)
 
 
 def copied_unseen(store: Store, source: str, size: int, key: str, token: str) -> Upload:

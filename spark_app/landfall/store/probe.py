@@ -83,7 +83,7 @@ def probe_replacing(store: Store, name: str) -> None:
     upload_id = store.begin(key, name)
     upload = Upload(key, upload_id, (store.put_part(key, upload_id, 1, b"probe"),), name)
     store.complete(upload)
-    copy = copied(store, key, upload.size, f"{key}-copy", name)
+    copy = copied(store=store, source=key, size=upload.size, key=f"{key}-copy", token=name)
     store.complete(copy)
     for each in (upload, copy):
         store.retire(each)

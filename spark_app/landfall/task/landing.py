@@ -408,21 +408,21 @@ class _SliceLanding:
         format_ = self._format
         destination, output_partition = folders.directories(partition)
         key = object_names.ObjectName(
-            tp.topic,
-            output_partition,
-            self._group.spec.generation,
-            tp.partition,
-            start,
-            format_.extension,
-            destination,
+            topic=tp.topic,
+            output_partition=output_partition,
+            generation=self._group.spec.generation,
+            partition=tp.partition,
+            start=start,
+            extension=format_.extension,
+            destination=destination,
         ).key
         return ObjectWriter(
-            tp,
-            ObjectKind.DATA,
-            partitioner.layout,
-            format_.encoder(),
-            self._upload(key),
-            replace(
+            tp=tp,
+            kind=ObjectKind.DATA,
+            layout=partitioner.layout,
+            encoder=format_.encoder(),
+            upload=self._upload(key),
+            sizes=replace(
                 self._sizes(format_.block_bytes),
                 large_row_bytes=getattr(format_, "large_row_bytes", None),
             ),
@@ -439,20 +439,20 @@ class _SliceLanding:
     def _open_dead_letters(self, start: int) -> ObjectWriter:
         tp = self._slice.topic_partition
         key = object_names.dead_letter_key(
-            self._group.metadata.name,
-            tp.topic,
-            self._group.spec.generation,
-            tp.partition,
-            start,
+            group=self._group.metadata.name,
+            topic=tp.topic,
+            generation=self._group.spec.generation,
+            partition=tp.partition,
+            start=start,
             place=self._context.batch.new_letters_place,
         )
         return ObjectWriter(
-            tp,
-            ObjectKind.DEAD_LETTERS,
-            dead_letters.LAYOUT,
-            DeadLetterEncoder(),
-            self._upload(key),
-            self._sizes(dead_letters.BLOCK_BYTES),
+            tp=tp,
+            kind=ObjectKind.DEAD_LETTERS,
+            layout=dead_letters.LAYOUT,
+            encoder=DeadLetterEncoder(),
+            upload=self._upload(key),
+            sizes=self._sizes(dead_letters.BLOCK_BYTES),
         )
 
     def _upload(self, key: str) -> ObjectUpload:
@@ -463,11 +463,11 @@ class _SliceLanding:
     def _sizes(self, block_bytes: int) -> Sizes:
         memory, rotate = self._context.memory, self._partitioner.rotate
         return Sizes(
-            block_bytes,
-            memory.part_bytes,
-            memory.least_part_bytes,
-            rotate.max_object_bytes,
-            rotate.max_records,
+            block_bytes=block_bytes,
+            part_bytes=memory.part_bytes,
+            least_part_bytes=memory.least_part_bytes,
+            object_bytes=rotate.max_object_bytes,
+            object_rows=rotate.max_records,
         )
 
     def _landed(self) -> LandedSlice:

@@ -80,12 +80,12 @@ class SealedObject:
             LandfallError: a part could not be uploaded.
         """
         return LandedObject(
-            self.upload.result(),
-            self.kind,
-            self.rows,
-            self.first_offset,
-            self.last_offset,
-            self.crc32,
+            upload=self.upload.result(),
+            kind=self.kind,
+            rows=self.rows,
+            first_offset=self.first_offset,
+            last_offset=self.last_offset,
+            crc32=self.crc32,
         )
 
 
@@ -192,7 +192,12 @@ class ObjectWriter:
         if self._encoded_bytes or not self.upload.parts:
             self._send(self._encoded_bytes)
         return SealedObject(
-            self.upload, self.kind, self.rows, self.first_offset, self.last_offset, self.crc32
+            upload=self.upload,
+            kind=self.kind,
+            rows=self.rows,
+            first_offset=self.first_offset,
+            last_offset=self.last_offset,
+            crc32=self.crc32,
         )
 
     def _keep(self, parts: Sequence[ChosenRows], *, is_rest: bool = False) -> None:

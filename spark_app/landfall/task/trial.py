@@ -84,7 +84,8 @@ def trials(partitioner: Partitioner, spec: GroupSpec, records: Records) -> list[
             raise fault.error from None
     others = [row for row in range(len(records)) if row not in culprits]
     tried = [
-        Trial(row, [], Fate.DEAD_LETTER, bad.stage, bad.error) for row, bad in culprits.items()
+        Trial(row=row, seen=[], fate=Fate.DEAD_LETTER, stage=bad.stage, detail=bad.error)
+        for row, bad in culprits.items()
     ]
     for trial in trials(partitioner, spec, records.take(np.array(others, np.int64))):
         trial.row = others[trial.row]

@@ -74,7 +74,7 @@ class _TaskResources:
         stored = StoredSchemas(store, group.metadata.name, LANE)
         destinations = Destinations(store, group.full_name)
         deps = LandingDeps(Partitioners(group.spec, stored), store, destinations)
-        return cls(group, properties, reader, store, deps)
+        return cls(group=group, properties=properties, reader=reader, store=store, deps=deps)
 
 
 def _check_hot_path() -> None:

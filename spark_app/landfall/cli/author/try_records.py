@@ -271,7 +271,14 @@ def from_files(
             raise Stalled(Reason.SPEC_INVALID, f"{feed.topic}: {error}") from error
         modified = int(file.modified.timestamp() * 1000)
         parts = [
-            ListedPart(file.name, file.etag, file.size, modified, part.start, part.end)
+            ListedPart(
+                name=file.name,
+                etag=file.etag,
+                size=file.size,
+                modified=modified,
+                start=part.start,
+                end=part.end,
+            )
             for part in cut
         ]
         yield file.name, _rows(feed.topic, OpenFeed(source, reader), number, parts)

@@ -32,15 +32,15 @@ def add_verbs(new: NewCommand) -> None:
 
 def _skip(new: NewCommand) -> None:
     command = _verb(
-        new,
-        "skip",
-        "continue after what is lost, and record what was skipped",
-        """\
+        new=new,
+        name="skip",
+        summary="continue after what is lost, and record what was skipped",
+        about="""\
 Continue after a range that is lost, and record exactly what was skipped: offsets that Kafka deleted
 before they were landed, or committed objects that can never be made again. With --until also
 records that are there are skipped, such as a range that no decoder can read.
 """,
-        """\
+        examples="""\
   landfall skip group.yaml clicks/3 --why 'retention was 1 h during the outage' --dry-run
   landfall skip group.yaml clicks/3 --until 41900 --why 'poison from release 7, see INC-12'
   kubectl exec deploy/clicks-g1-1a2b3c4d -- landfall skip clicks/3 --why 'expired, see INC-12'
@@ -53,14 +53,14 @@ records that are there are skipped, such as a range that no decoder can read.
 
 def _unblock(new: NewCommand) -> None:
     command = _verb(
-        new,
-        "unblock",
-        "land a blocked topic partition again",
-        """\
+        new=new,
+        name="unblock",
+        summary="land a blocked topic partition again",
+        about="""\
 Land a topic partition again that is blocked: with bad records over the limit (they become dead
 letters), or because its log was truncated (landing continues at the checkpoint).
 """,
-        """\
+        examples="""\
   landfall unblock group.yaml clicks/3 --why 'the bad release is gone, its records may be bad'
   landfall unblock group.yaml clicks/3 --bad-records-until 52000 --why 'INC-12'
 """,
@@ -75,14 +75,14 @@ letters), or because its log was truncated (landing continues at the checkpoint)
 
 def _drop(new: NewCommand) -> None:
     _verb(
-        new,
-        "drop",
-        "land a topic partition no more",
-        """\
+        new=new,
+        name="drop",
+        summary="land a topic partition no more",
+        about="""\
 Take a topic partition out of the ledger. It is not landed again, even if the spec names it,
 until `landfall reset` lets it in. What is landed stays.
 """,
-        """\
+        examples="""\
   landfall drop group.yaml clicks/3 --why 'moved to another group'
 """,
     )
@@ -90,16 +90,16 @@ until `landfall reset` lets it in. What is landed stays.
 
 def _reset(new: NewCommand) -> None:
     command = _verb(
-        new,
-        "reset",
-        "land a topic partition from another offset on",
-        """\
+        new=new,
+        name="reset",
+        summary="land a topic partition from another offset on",
+        about="""\
 Land a topic partition from another offset on. Ahead, what lies between is recorded as skipped.
 Back, or to let in what was dropped, it needs a generation that has named no objects of the topic
 partition: raise spec.generation first. What earlier generations landed stays, so readers that
 take all generations see those records twice.
 """,
-        """\
+        examples="""\
   landfall reset group.yaml clicks/3 --to latest --why 'backlog of a load test'
   landfall reset group.yaml clicks/3 --to 41000 --why 'land again with the mended decoder'
 """,
@@ -115,15 +115,15 @@ take all generations see those records twice.
 
 def _replay(new: NewCommand) -> None:
     command = _verb(
-        new,
-        "replay-dead-letters",
-        "land dead letters again, through the present decoder",
-        """\
+        new=new,
+        name="replay-dead-letters",
+        summary="land dead letters again, through the present decoder",
+        about="""\
 Land dead letters again, through the decoder, transforms and route that the spec has now. Each
 dead-letter object is replayed once. New objects are named after spec.generation, which must be
 above the one that wrote the dead letters. What is bad again becomes a new dead letter.
 """,
-        """\
+        examples="""\
   landfall replay-dead-letters group.yaml clicks --why 'decoder mended in generation 4' --dry-run
   landfall replay-dead-letters group.yaml clicks/3 --from 41000 --until 42000 --why 'INC-12'
 """,
@@ -144,10 +144,10 @@ above the one that wrote the dead letters. What is bad again becomes a new dead 
 
 def _promote(new: NewCommand) -> None:
     command = _verb(
-        new,
-        "promote-backfill",
-        "replace live objects with those that a backfill has landed",
-        """\
+        new=new,
+        name="promote-backfill",
+        summary="replace live objects with those that a backfill has landed",
+        about="""\
 Replace the live objects of some ranges with those that a backfill has landed of them, by one record
 of the ledger, REPLACE: compare them first, with `landfall backfill compare`. Its objects are copied
 into the live root, under new names. The old ones retire, and are kept for
@@ -158,7 +158,7 @@ The live group must have run the generation that the backfill was landed by. If 
 objects were replaced by something else since `backfill plan`, it is refused: make another plan.
 `kubectl landfall promote` is about a rollout; this command is called promote-backfill there, too.
 """,
-        """\
+        examples="""\
   landfall promote-backfill group.yaml fix-ts --why 'wrong time since release 7' --dry-run
   landfall promote-backfill group.yaml fix-ts --why 'wrong time since release 7'
   kubectl exec deploy/clicks-g1-1a2b3c4d -- landfall promote-backfill fix-ts --why 'INC-12'
@@ -170,10 +170,10 @@ objects were replaced by something else since `backfill plan`, it is refused: ma
 
 def _undo(new: NewCommand) -> None:
     command = _verb(
-        new,
-        "undo",
-        "bring back objects that a merge or a backfill has replaced",
-        """\
+        new=new,
+        name="undo",
+        summary="bring back objects that a merge or a backfill has replaced",
+        about="""\
 Bring back the objects that the REPLACE in a slot of the ledger has retired, as by compaction. They
 are copied from where they are kept (spec.tuning.retainReplaced), and get new names. What had
 replaced them retires, and is kept in turn: an undoing can be undone. `landfall log --kind replace`
@@ -188,7 +188,7 @@ stays merged; a backfill is undone as a whole.
 A REPLACE that is not applied yet, as its new objects are refused by the store or take long, is
 given up: what it was to replace counts as before, and nothing is copied.
 """,
-        """\
+        examples="""\
   landfall undo group.yaml 977 --why 'merged by the wrong key, see INC-12' --dry-run
   landfall undo group.yaml 977 --output-partition 'dt=2026-11-21/hr=04' --why 'INC-12'
   kubectl exec deploy/clicks-g1-1a2b3c4d -- landfall undo 977 --why 'INC-12'
@@ -207,10 +207,10 @@ given up: what it was to replace counts as before, and nothing is copied.
 
 def _retry(new: NewCommand) -> None:
     _verb(
-        new,
-        "retry",
-        "let a running driver try everything again now",
-        """\
+        new=new,
+        name="retry",
+        summary="let a running driver try everything again now",
+        about="""\
 Let a running driver forget how long it waits before it tries again, and what it was denied: for
 use right after access was granted. Nothing is recorded in the ledger.
 
@@ -218,7 +218,7 @@ To retry is to try again now what waits or was given up, at three places: here w
 waits for; by `landfall files retry` files that could not be read; by `kubectl landfall retry` all
 that waits in a group of a cluster, a revision that was rolled back, too, and its driver like here.
 """,
-        """\
+        examples="""\
   landfall retry --driver http://localhost:8081 --token-file token
   kubectl exec deploy/clicks-g1-1a2b3c4d -- landfall retry
 """,

@@ -84,13 +84,13 @@ def lane_session(path: Path) -> "Iterator[LaneSession]":
     source = open_log(group, opened.lane.read())
     try:
         yield LaneSession(
-            group,
-            opened.store,
-            opened.lane,
-            source,
-            InProcessRunner(),
-            SteadyClock(),
-            lambda: uuid4().hex,
+            group=group,
+            store=opened.store,
+            lane=opened.lane,
+            source=source,
+            runner=InProcessRunner(),
+            clock=SteadyClock(),
+            new_name=lambda: uuid4().hex,
             backup=backup_of(group),
         )
     finally:

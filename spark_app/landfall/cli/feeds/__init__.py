@@ -140,10 +140,10 @@ def _add_request(command: argparse.ArgumentParser, verb: str, words: str) -> Non
 
 def _take(new: NewCommand) -> None:
     command = _about_lease(
-        new,
-        "take",
-        "take files to process them",
-        f"""\
+        new=new,
+        name="take",
+        summary="take files to process them",
+        about=f"""\
 Take files of a feed with process: External. They are the holder's until it reports their
 outcome, or until the lease expires: then another worker gets them. No other worker gets them
 meanwhile, and each lease has a larger number, so that it fences what is written elsewhere.
@@ -158,7 +158,7 @@ examples:
   landfall files take group.yaml hits --limit 10 --lease 30m --json
   landfall files take hits --driver http://localhost:8081 --token-file token --id run-17 --json
 """,
-        "FEED",
+        words="FEED",
     )
     command.add_argument(
         "--limit",
@@ -222,22 +222,22 @@ examples:
 
 def _extend(new: NewCommand) -> None:
     command = _about_lease(
-        new,
-        "extend",
-        "keep the files of a lease for longer",
-        f"""\
+        new=new,
+        name="extend",
+        summary="keep the files of a lease for longer",
+        about=f"""\
 Keep the files of a lease for so long from now on. A lease never gets shorter.
 {WAYS}
 examples:
   landfall files extend group.yaml 41 --lease 1h
 """,
-        "LEASE",
+        words="LEASE",
     )
     _add_duration(command, "for how long from now on")
 
 
 def _of_files(new: NewCommand, name: str, summary: str, about: str) -> argparse.ArgumentParser:
-    command = _about_lease(new, name, summary, about, "LEASE [FILE …]")
+    command = _about_lease(new=new, name=name, summary=summary, about=about, words="LEASE [FILE …]")
     command.add_argument(
         "--number",
         type=natural,

@@ -126,17 +126,23 @@ def make_plan(
     if live.lane.read().seq < 0:
         raise console.no_ledger(live.name, live.group.spec.ledger_root.url)
     choice = Choice(
-        frozenset(arguments.topic),
-        now - arguments.last if arguments.last else arguments.landed_from,
-        arguments.landed_until,
-        arguments.generations,
-        tuple(arguments.output_partition),
-        arguments.objects,
-        arguments.share,
-        arguments.may_shrink,
+        topics=frozenset(arguments.topic),
+        since=now - arguments.last if arguments.last else arguments.landed_from,
+        until=arguments.landed_until,
+        generations=arguments.generations,
+        output_partitions=tuple(arguments.output_partition),
+        keys=arguments.objects,
+        share=arguments.share,
+        is_sample=arguments.may_shrink,
     )
     landed, found = read_chosen(live.lane, live.store, choice)
-    plan = side_plan(opened.name, landed, found, live.group.spec.generation, now)
+    plan = side_plan(
+        name=opened.name,
+        landed=landed,
+        backfill=found,
+        generation=live.group.spec.generation,
+        now=now,
+    )
     if is_stored:
         store_plan(opened.store, plan)
         delete_leftovers(live.store, live.name, now)
@@ -211,7 +217,7 @@ def group_to_run(opened: OpenBackfill, arguments: argparse.Namespace) -> Consume
 
     backup = GroupStore.of(arguments.backup).group if arguments.backup else None
     live, now = opened.live.group, lambda: datetime.now(UTC)
-    return side_group_of(live, opened.plan, opened.store, backup, now)
+    return side_group_of(group=live, plan=opened.plan, store=opened.store, backup=backup, clock=now)
 
 
 # -------------------------------------------------------------------------------------- status

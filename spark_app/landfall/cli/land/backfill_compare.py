@@ -59,7 +59,9 @@ def compared(opened: OpenBackfill, sample: int) -> Iterator[Difference]:
             f"backfill: {opened.name} is promoted, in slot {slot}: what is live is what it landed",
         )
     ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
-    found = promotion(live, side, plan.slices, ids, plan.read_through)
+    found = promotion(
+        live=live, side=side, slices=plan.slices, topic_ids=ids, planned_at=plan.read_through
+    )
     spec = opened.live.group.spec
     concerned = (*found.retire, *found.cut)
     old = replace(
@@ -90,11 +92,11 @@ def _lane(
 
     files = [
         File(
-            each.key,
-            each.decided.slot,
-            each.landed.rows,
-            each.landed.upload.size,
-            landed.specs.get(each.generation, ""),
+            key=each.key,
+            slot=each.decided.slot,
+            rows=each.landed.rows,
+            size=each.landed.upload.size,
+            spec=landed.specs.get(each.generation, ""),
         )
         for each in objects
     ]

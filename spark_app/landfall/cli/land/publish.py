@@ -110,7 +110,13 @@ def _run(opened: GroupStore, entry: PublisherEntry, how: _How) -> Outcome:
                 rebuild = False
             done = built.publish(context.follower(how.progress))
             refilled = tuple(done.refilled)
-            outcome = Outcome(entry.name, entry.type, done.through, done.objects, refilled)
+            outcome = Outcome(
+                name=entry.name,
+                type=entry.type,
+                slot=done.through,
+                objects=done.objects,
+                refilled=refilled,
+            )
     return outcome
 
 

@@ -73,12 +73,12 @@ def log(arguments: argparse.Namespace) -> ExitCode:
     known = {tp.topic for tp in (*state.members, *state.retired)}
     console.require_topics(opened.name, arguments.topic, known)
     wanted = Wanted(
-        opened.name,
-        frozenset(arguments.kind),
-        frozenset(arguments.topic),
-        arguments.since,
-        arguments.until,
-        arguments.decisions,
+        group=opened.name,
+        kinds=frozenset(arguments.kind),
+        topics=frozenset(arguments.topic),
+        since=arguments.since,
+        until=arguments.until,
+        only_decisions=arguments.decisions,
     )
     for entry in _entries(opened, state, wanted, arguments):
         _print(entry, as_json=arguments.json)

@@ -115,16 +115,16 @@ def log_entry(group: str, record: Record, outcome: Outcome) -> LogEntry:
     described = _described(record)
     header = record.header
     return LogEntry(
-        header.seq,
-        header.time,
-        kind_of(record),
-        header.epoch,
-        header.writer,
-        tuple(sorted(topics_of(group, record))),
-        described.text + (_outcome_text(outcome) if isinstance(record, Replace) else ""),
-        described.counts,
-        decision_of(record),
-        _replacing(record, outcome) if isinstance(record, Replace) else None,
+        slot=header.seq,
+        time=header.time,
+        kind=kind_of(record),
+        epoch=header.epoch,
+        writer=header.writer,
+        topics=tuple(sorted(topics_of(group, record))),
+        summary=described.text + (_outcome_text(outcome) if isinstance(record, Replace) else ""),
+        counts=described.counts,
+        decision=decision_of(record),
+        replace=_replacing(record, outcome) if isinstance(record, Replace) else None,
     )
 
 

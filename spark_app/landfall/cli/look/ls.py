@@ -85,12 +85,12 @@ def _listed(lane: Lane, state: State) -> ListedGroup:
         None,
     )
     return ListedGroup(
-        lane.group,
-        str(state.holding),
-        state.generation,
-        len({tp.topic for tp in state.members}),
-        state.seq + 1,
-        last,
+        group=lane.group,
+        state=str(state.holding),
+        generation=state.generation,
+        topics=len({tp.topic for tp in state.members}),
+        slots=state.seq + 1,
+        last_commit=last,
     )
 
 

@@ -176,7 +176,9 @@ def _publisher(opened: GroupStore, entry: PublisherEntry, slot: int) -> Publishe
     try:
         at = publisher(opened.group, entry, opened.store).position()
     except LandfallError as error:
-        return PublisherProgress(entry.name, entry.type, -1, slot + 1, str(error))
+        return PublisherProgress(
+            name=entry.name, type=entry.type, slot=-1, lag_slots=slot + 1, error=str(error)
+        )
     return PublisherProgress(entry.name, entry.type, at, slot - at)
 
 
@@ -246,12 +248,25 @@ def _partition(tp: TopicPartition, state: State, ends: EndOffsets) -> PartitionP
     end = ends.stable.get(tp)
     if end is None:
         why = ends.unavailable.get(tp)
-        known = PartitionProgress(tp.topic, tp.partition, checkpoint, None, None)
+        known = PartitionProgress(
+            topic=tp.topic,
+            partition=tp.partition,
+            checkpoint=checkpoint,
+            end_offset=None,
+            lag_records=None,
+        )
         return replace(known, unavailable=str(why)) if why else known
     # The log of a recreated topic may end below the checkpoint; the lag is not negative.
     left = OffsetRange(checkpoint, max(end, checkpoint))
     lag, held_back = unlanded(feeds, tp, left), max(ends.high.get(tp, end) - end, 0)
-    return PartitionProgress(tp.topic, tp.partition, checkpoint, end, lag, held_back)
+    return PartitionProgress(
+        topic=tp.topic,
+        partition=tp.partition,
+        checkpoint=checkpoint,
+        end_offset=end,
+        lag_records=lag,
+        held_back_records=held_back,
+    )
 
 
 def summary(progress: GroupProgress, now: datetime) -> str:

@@ -163,7 +163,9 @@ def examine(
         if truncated and not report.findings:
             report.findings.append(truncated)
         if not report.findings:
-            _ObjectCheck(opened, report, names, deep, progress).run()
+            _ObjectCheck(
+                opened=opened, report=report, names=names, deep=deep, progress=progress
+            ).run()
         loads = check_load_records(opened, deep=deep)
         report.load_records = loads.read
         report.findings += loads.findings
@@ -192,7 +194,9 @@ def _check_slots(
             for name in named_specs(record):
                 report.specs.setdefault(name, record.header.seq)
             named = Named(names, report.schemas, report.specs)
-            yield from _check_record(opened, chain, named, before, record)
+            yield from _check_record(
+                opened=opened, chain=chain, named=named, before=before, record=record
+            )
     except Stalled as gap:
         if gap.reason is not Reason.LEDGER_BROKEN:
             raise
@@ -218,7 +222,9 @@ def _check_record(
             for landed in record.objects:
                 names.repair(landed)
         case Replace():
-            yield from check_replaced(opened.store, opened.name, named, before, record)
+            yield from check_replaced(
+                slots=opened.store, group=opened.name, named=named, before=before, record=record
+            )
         case Snapshot():
             stored = opened.store.read(record.key)
             yield from filter(None, (chain.check_snapshot(before, record, stored),))
@@ -231,7 +237,9 @@ def _check_schemas(opened: GroupStore, named: Mapping[str, int]) -> Iterator[Fin
     store = opened.store
     for name, slot in sorted(named.items()):
         key = object_names.schema_key(opened.name, LANE, name)
-        found = check_stored(Invariant.I9, name, slot, key, store.read(key))
+        found = check_stored(
+            invariant=Invariant.I9, name=name, slot=slot, key=key, stored=store.read(key)
+        )
         yield from filter(None, (found,))
     prefix = object_names.schemas_prefix(opened.name, LANE)
     keys = [stat.key for stat in store.list_after(prefix)]
@@ -247,7 +255,9 @@ def _check_specs(opened: GroupStore, named: Mapping[str, int]) -> Iterator[Findi
     """Read every stored spec that the ledger names."""
     for name, slot in sorted(named.items()):
         key = object_names.spec_key(opened.name, LANE, name)
-        found = check_stored(Invariant.I10, name, slot, key, opened.store.read(key))
+        found = check_stored(
+            invariant=Invariant.I10, name=name, slot=slot, key=key, stored=opened.store.read(key)
+        )
         yield from filter(None, (found,))
 
 
@@ -281,13 +291,13 @@ def _check_replay(names: NamedObjects, record: Commit | Replay) -> Iterator[Find
         if rows != s.rows:
             got = f"{rows} rows" if named else "no such object"
             yield Finding(
-                Invariant.I8,
-                f"dead letters of {s.rows} rows, which the REPLAY read",
-                got,
-                record.header.seq,
-                s.piece.topic_partition,
-                s.piece.offsets,
-                s.dead_letters,
+                invariant=Invariant.I8,
+                expected=f"dead letters of {s.rows} rows, which the REPLAY read",
+                got=got,
+                slot=record.header.seq,
+                topic_partition=s.piece.topic_partition,
+                offsets=s.piece.offsets,
+                key=s.dead_letters,
             )
 
 
@@ -607,7 +617,9 @@ def check_replaced(
         named.schemas.setdefault(schema, slot)
     for spec in listed_specs(listed):
         named.specs.setdefault(spec, slot)
-    yield from check_replace(group, before, record, listed, names.find)
+    yield from check_replace(
+        group=group, before=before, record=record, listed=listed, find=names.find
+    )
     yield from _replace(names, listed, slot)
 
 

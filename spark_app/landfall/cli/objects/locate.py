@@ -154,7 +154,9 @@ def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
     is_feed = tp.topic in {feed.topic for feed in opened.group.spec.source.files}
     row = FeedParts(opened, tp).describe(offset) if is_feed else ""
     if isinstance(state, Committed):
-        lookup = replace(lookup_of(opened, now, state, tp, offset), row=row)
+        lookup = replace(
+            lookup_of(opened=opened, now=now, state=state, tp=tp, offset=offset), row=row
+        )
         state = lookup.committed
         answer = lookup.answer()
         if group := state.landed.read_from:
@@ -192,7 +194,9 @@ def lookup_of(
         committed=state,
         tp=tp,
         offset=offset,
-        places=tuple(places(opened.name, tp, offset, state, replaced)),
+        places=tuple(
+            places(group=opened.name, tp=tp, offset=offset, committed=state, replaced=replaced)
+        ),
         replaced={record.header.seq: (record, listed) for record, listed in replaced},
     )
 

@@ -222,7 +222,15 @@ class FeedParts:
     def _found(self, number: int, part: ListedPart, landing: _Landing) -> FoundPart:
         fate, message = self._fate(number, landing)
         objects = tuple(self.opened.url(key) for key in sorted({*landing.objects}))
-        return FoundPart(number, part.etag, part.start, part.end, fate, message, objects)
+        return FoundPart(
+            number=number,
+            etag=part.etag,
+            start=part.start,
+            end=part.end,
+            fate=fate,
+            message=message,
+            objects=objects,
+        )
 
     def _fate(self, number: int, landing: _Landing) -> tuple[str, str]:
         if landing.hole is None:

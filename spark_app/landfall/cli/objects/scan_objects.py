@@ -109,7 +109,15 @@ def objects_in_scope(
             if landed.kind is ObjectKind.DATA and is_there and window.has_key(key):
                 origin = object_names.origin(opened.name, key)
                 is_whole = bool(of_commit) and _is_whole(of_commit, changed)
-                yield InScope(seq, landed, time, ranges, origin, made_in.slot(key, seq), is_whole)
+                yield InScope(
+                    slot=seq,
+                    landed=landed,
+                    time=time,
+                    ranges=ranges,
+                    origin=origin,
+                    made_by=made_in.slot(key, seq),
+                    is_whole=is_whole,
+                )
 
 
 _Named = tuple[LandedObject, tuple[Slice, ...], Sequence[LandedObject]]

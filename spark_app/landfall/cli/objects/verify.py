@@ -83,7 +83,9 @@ def verify(arguments: argparse.Namespace) -> ExitCode:
     reader = _kafka_reader(opened, arguments.topics) if arguments.kafka else None
     backup = _backup_reader(opened) if reader else None
     with advancing("verify", "objects") as progress:
-        result = examine(opened, arguments.topics, reader, backup, progress)
+        result = examine(
+            opened=opened, topics=arguments.topics, reader=reader, backup=backup, progress=progress
+        )
     if arguments.json:
         console.out().print(_json(result), markup=False)
     else:
@@ -178,7 +180,7 @@ def examine(
         slot, found = each
         return found, [_read(opened, o, slot) for o in found.landed.objects]
 
-    slices = _applied(opened, state, wanted, result, replaced)
+    slices = _applied(opened=opened, state=state, wanted=wanted, result=result, replaced=replaced)
     for found, outcomes in map_concurrently(read, slices):
         landed, tp = found.landed, found.landed.piece.topic_partition
         progress(done := done + len(outcomes))

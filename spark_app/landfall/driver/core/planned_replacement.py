@@ -60,7 +60,15 @@ class PlannedReplacement:
     ) -> "PlannedReplacement":
         """Return the plan with this list: its folders, and its range of each topic partition."""
         folders, slices = tuple(sorted(listed.folders)), tuple(_slices(group, listed))
-        return cls(token, purpose, listed, read_through, folders, slices, duplicates)
+        return cls(
+            token=token,
+            purpose=purpose,
+            listed=listed,
+            read_through=read_through,
+            folders=folders,
+            slices=slices,
+            duplicates=duplicates,
+        )
 
     @property
     def uploads(self) -> tuple[Upload, ...]:

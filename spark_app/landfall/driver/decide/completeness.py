@@ -81,7 +81,11 @@ def horizons(
         until = min(boundary(topic, counts[last] - delay), latest) if counts[last] >= delay else -1
         is_whole = topic not in missing
         if is_whole and until > before:
-            later.append(_horizon(state, topic, members, until, (drained, delay)))
+            later.append(
+                _horizon(
+                    state=state, topic=topic, members=members, until=until, drained=(drained, delay)
+                )
+            )
         if not is_whole:
             held.append(HeldTopic(topic, last, counts[last], "committed objects of it are missing"))
         elif until < latest:

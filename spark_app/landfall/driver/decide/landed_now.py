@@ -288,7 +288,11 @@ class LandedNow:
             tp, time = effect.piece.topic_partition, time_of(effect.slot, effect.time)
             made = LandedAgain.of(effect.landed)
             life = self.lives[tp]
-            self.ranges[tp].append(LandedRange(effect.slot, made, self._generation, time, life))
+            self.ranges[tp].append(
+                LandedRange(
+                    slot=effect.slot, landed=made, generation=self._generation, time=time, life=life
+                )
+            )
             self._decide(effect.slot, effect.landed.objects)
 
     def _decide(self, slot: int, objects: Iterable[LandedObject]) -> None:
@@ -300,7 +304,12 @@ class LandedNow:
             section = Section(name.partition, landed.rows, landed.first_offset, landed.last_offset)
             decided, lives = DecidedObject(slot, landed), frozenset([(tp, self.lives[tp])])
             counting = CountingObject(
-                decided, name.topic, name.generation, (section,), lives, since=slot
+                decided=decided,
+                topic=name.topic,
+                generation=name.generation,
+                sections=(section,),
+                lives=lives,
+                since=slot,
             )
             if any(map(self._keeps, counting.slices)):
                 self._due.setdefault(slot, {})[key] = counting
@@ -353,7 +362,13 @@ class LandedNow:
         slot, time = record.header.seq, time_of(record.header.seq, record.header.time)
         generation = listed.made_by.generation if listed.made_by else -1
         return [
-            LandedRange(slot, each, generation, time, replacing.lives[each.piece.topic_partition])
+            LandedRange(
+                slot=slot,
+                landed=each,
+                generation=generation,
+                time=time,
+                life=replacing.lives[each.piece.topic_partition],
+            )
             for each in listed.landed_again
             if self._keeps(each.piece)
         ]
@@ -395,12 +410,12 @@ class LandedNow:
         tps = {TopicPartition(name.topic, section.partition) for section in new.sections}
         lives = {(tp, lives_then.get(tp, self.lives.get(tp, -1))) for tp in tps}
         made = CountingObject(
-            DecidedObject(slot, new.landed),
-            name.topic,
-            name.generation,
-            new.sections,
-            frozenset(lives),
-            replacing.record.purpose,
+            decided=DecidedObject(slot, new.landed),
+            topic=name.topic,
+            generation=name.generation,
+            sections=new.sections,
+            lives=frozenset(lives),
+            purpose=replacing.record.purpose,
             is_mixed=new.mixed,
         )
         before = {life for each in former if overlap(made, each) for life in each.lives}

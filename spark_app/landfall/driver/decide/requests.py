@@ -90,13 +90,13 @@ def decide_request(
         )
     match request:
         case SkipRequest(until=until):
-            return _skip(state, tp, until, observed, decision)
+            return _skip(state=state, tp=tp, until=until, observed=observed, decision=decision)
         case UnblockRequest(bad_records_until=until):
-            return _unblock(state, tp, until, observed, decision)
+            return _unblock(state=state, tp=tp, until=until, observed=observed, decision=decision)
         case DropRequest():
             return (_drop(state, tp, observed, decision),)
         case ResetRequest(to=to):
-            return _reset(state, tp, to, observed, decision)
+            return _reset(state=state, tp=tp, to=to, observed=observed, decision=decision)
 
 
 # ------------------------------------------------------------------------------------------- skip
@@ -277,7 +277,13 @@ def _reset(
             f"{tp}: objects of the former topic are committed and not known to be visible yet: "
             "let a driver run, and ask again when they are"
         )
-    return _enter_again(state, tp, Entry(tp, observed.topic_id, target), observed, decision)
+    return _enter_again(
+        state=state,
+        tp=tp,
+        entry=Entry(tp, observed.topic_id, target),
+        observed=observed,
+        decision=decision,
+    )
 
 
 def _enter_again(

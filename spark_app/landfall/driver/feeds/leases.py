@@ -83,7 +83,9 @@ class Leases:
                     raise Fenced("another driver has opened the lane")
                 return LeaseAnswer(Outcome.REFUSED, message=message)
             case Known(message, lease):
-                return self._granted(state, request, (), message, lease)
+                return self._granted(
+                    state=state, request=request, records=(), message=message, slot=lease
+                )
         if request.dry_run:
             return LeaseAnswer(Outcome.DRY_RUN, (plan.text,))
         if isinstance(request, TakeFilesRequest):
@@ -91,7 +93,9 @@ class Leases:
             self._read_lists(state, TopicPartition(request.topic, 0), plan.numbers)
         after = append(plan.make)
         slot = after.seq if isinstance(request, TakeFilesRequest) else request.lease
-        return self._granted(after, request, (plan.text,), "", slot)
+        return self._granted(
+            state=after, request=request, records=(plan.text,), message="", slot=slot
+        )
 
     def expire(self, state: State, now: datetime, append: Append) -> State:
         """End the leases whose time is over.

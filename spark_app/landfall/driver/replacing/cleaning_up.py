@@ -219,7 +219,12 @@ class CleaningUp:
         """Return what a REPLACE, and the ones that it supersedes, leave to be deleted."""
         lane, left = self._lane, self._foreign.append
         retiring = Retiring(
-            self._deps.store, lane.group, lane.name, slot, left, copies=self._copies
+            store=self._deps.store,
+            group=lane.group,
+            lane=lane.name,
+            slot=slot,
+            left=left,
+            copies=self._copies,
         )
         for other in given_up:
             for new in other.objects:
@@ -353,7 +358,9 @@ class Retiring:
 
     def _keep(self, upload: Upload, kept: str) -> None:
         try:
-            copy = copied_unseen(self.store, upload.key, upload.size, kept, upload.token)
+            copy = copied_unseen(
+                store=self.store, source=upload.key, size=upload.size, key=kept, token=upload.token
+            )
         except FileNotFoundError:
             # A driver before this one may have gone on from here, and ended.
             if self.store.stat(kept) is None:

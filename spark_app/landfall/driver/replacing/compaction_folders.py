@@ -272,7 +272,14 @@ class Folders:
             objects = self.folders[path].objects
             gone[path] += [objects.pop(key) for key in sorted(retired & objects.keys())]
         for new in listed.objects:
-            made = Mergeable(slot, new.landed, "", new.sections, new.mixed, new.sorted)
+            made = Mergeable(
+                slot=slot,
+                landed=new.landed,
+                spec="",
+                sections=new.sections,
+                is_mixed=new.mixed,
+                is_sorted=new.sorted,
+            )
             # A generation may have landed by several specs, whose objects are merged apart.
             source = next((each for each in gone[made.folder] if _is_made_of(made, each)), None)
             if source is not None:

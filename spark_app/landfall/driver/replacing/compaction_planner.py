@@ -201,7 +201,14 @@ class CompactionPlanner:
         )
         duplicates = sum(one.duplicates for one in merged)
         purpose, (group, _) = Purpose.COMPACT, self._lane
-        return PlannedReplacement.of(group, token, purpose, listed, read_through, duplicates)
+        return PlannedReplacement.of(
+            group=group,
+            token=token,
+            purpose=purpose,
+            listed=listed,
+            read_through=read_through,
+            duplicates=duplicates,
+        )
 
 
 @dataclass

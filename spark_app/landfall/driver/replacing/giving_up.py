@@ -33,7 +33,14 @@ def given_up(
     """
     slot, nothing = record.header.seq, Replaced((), ())
     # With its ranges: a reader of the records of a range alone must know that it was given up.
-    plan = PlannedReplacement(token, Purpose.UNDO, nothing, slot, record.folders, record.slices)
+    plan = PlannedReplacement(
+        token=token,
+        purpose=Purpose.UNDO,
+        listed=nothing,
+        read_through=slot,
+        folders=record.folders,
+        slices=record.slices,
+    )
     return plan.record(plan.stored(slots, lane), slot, decision)
 
 

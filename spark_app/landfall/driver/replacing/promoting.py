@@ -111,7 +111,13 @@ def prepare_promotion(
             aborted.
     """
     topic_ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
-    found = promotion(lanes.live, lanes.side, plan.slices, topic_ids, plan.read_through)
+    found = promotion(
+        live=lanes.live,
+        side=lanes.side,
+        slices=plan.slices,
+        topic_ids=topic_ids,
+        planned_at=plan.read_through,
+    )
     if not found.promoted and not found.retire:
         raise Stalled(
             Reason.SPEC_INVALID,
@@ -120,7 +126,9 @@ def prepare_promotion(
         )
     made_by = MadeBy(plan.generation, _checked_spec(lanes, plan.generation))
     _copy_schemas(lanes, {name for each in found.landed_again for name in each.schemas})
-    objects = _copied(lanes, found.promoted, token, copy, new_pool)
+    objects = _copied(
+        lanes=lanes, promoted=found.promoted, token=token, copy=copy, new_pool=new_pool
+    )
     retire = tuple(each.decided for each in found.retire)
     return PlannedReplacement(
         token,
@@ -330,7 +338,11 @@ class Promoting:
             tuple(sorted((each.new for each in halves), key=lambda new: new.key)),
         )
         plan = PlannedReplacement.of(
-            self.group.metadata.name, token, Purpose.COMPACT, made, found.read_through
+            group=self.group.metadata.name,
+            token=token,
+            purpose=Purpose.COMPACT,
+            listed=made,
+            read_through=found.read_through,
         )
         for each in results:
             if isinstance(each, NotMerged):
@@ -403,7 +415,9 @@ class Promoting:
         live.specs.update(self.specs)
         side = read_landed(self.lane.elsewhere(below))
         ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
-        made = promotion(live, side, plan.slices, ids, plan.read_through)
+        made = promotion(
+            live=live, side=side, slices=plan.slices, topic_ids=ids, planned_at=plan.read_through
+        )
         if too_large := why_too_large(made):
             return Refusal(too_large)
         return _Promotable(Lanes(self.store, root, live, side), plan, made)
@@ -445,7 +459,9 @@ def promote(
             cut, again = done, (yield from found_again(again, find, effects))
         if isinstance(again, Answer):
             return again
-        answer: Answer = yield from _copy(name, again, promoting, decision, effects)
+        answer: Answer = yield from _copy(
+            name=name, found=again, promoting=promoting, decision=decision, effects=effects
+        )
         return structs.replace(answer, records=(cut, *answer.records)) if cut else answer
     finally:
         release()

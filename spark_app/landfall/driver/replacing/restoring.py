@@ -81,7 +81,11 @@ class Restoring:
             tuple(sorted(new, key=lambda each: each.key)),
         )
         return PlannedReplacement.of(
-            self.lane.group, self.token, Purpose.UNDO, listed, self.read_through
+            group=self.lane.group,
+            token=self.token,
+            purpose=Purpose.UNDO,
+            listed=listed,
+            read_through=self.read_through,
         )
 
     def _copies(
@@ -104,7 +108,9 @@ class Restoring:
         source, key = where(before.key), object_names.renamed(before.key, self.read_through)
         for place in self._places(before, source):
             with suppress(FileNotFoundError):
-                return copied(self.store, place, before.size, key, self.token)
+                return copied(
+                    store=self.store, source=place, size=before.size, key=key, token=self.token
+                )
         raise Stalled(Reason.OBJECT_LOST, f"{source}: the copy of {before.key} is gone")
 
     def _places(self, before: Upload, source: str) -> Iterator[str]:

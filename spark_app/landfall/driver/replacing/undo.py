@@ -379,7 +379,9 @@ def _read(restoring: Restoring, folders: frozenset[str]) -> _Ledger:
             contents.take(effect)
         elif effect.slot <= through and effect.slot not in given_up.keys() | again.keys():
             contents.take(effect, _listed(restoring, effect.record, folders))
-    return _Ledger(contents, replaces, given_up, again, through)
+    return _Ledger(
+        contents=contents, records=replaces, given_up=given_up, decided_again=again, through=through
+    )
 
 
 def _effects(restoring: Restoring) -> Iterator[Effect]:

@@ -217,7 +217,9 @@ def record_bounds(node: Node, blocks: Sequence[Block]) -> Int64s:
     content = b"".join(block.content for block in blocks)
     bounds = np.empty(int(counts.sum()) + 1, np.int64)
     bounds[-1] = len(content)
-    walk = _Walk(node, blocks, bounds, np.cumsum(counts) - counts, counts)
+    walk = _Walk(
+        node=node, blocks=blocks, bounds=bounds, first=np.cumsum(counts) - counts, counts=counts
+    )
     rows, done, at = walk.side_by_side(content, starts, ends)
     for row, begin in zip(rows.tolist(), at.tolist(), strict=True):
         walk.one_by_one(row, done, OneRecord(memoryview(content), int(ends[row])), begin)

@@ -446,13 +446,13 @@ def _columns_of(schema: pa.Schema) -> _Columns:
     leaves = [dict(_leaves(field.name, field.type)) for field in schema]
     types = {path: type_ for column in leaves for path, type_ in column.items()}
     return _Columns(
-        schema,
-        list(types),
-        [path for path, type_ in types.items() if not pa.types.is_floating(type_)],
-        [field.name for field in schema if kinds.get(field.name) == field.type],
-        leaves,
-        [_width(field.type) for field in schema],
-        any(pa.types.is_floating(field.type) for field in schema),
+        schema=schema,
+        paths=list(types),
+        with_order=[path for path, type_ in types.items() if not pa.types.is_floating(type_)],
+        growing=[field.name for field in schema if kinds.get(field.name) == field.type],
+        leaves=leaves,
+        widths=[_width(field.type) for field in schema],
+        has_floats=any(pa.types.is_floating(field.type) for field in schema),
     )
 
 

@@ -132,7 +132,14 @@ def _groups(metadata: pq.FileMetaData, size: int) -> Iterator[_Group]:
         start, end = min(starts), max(ends)
         if not 0 <= start <= end <= size:
             raise ValueError(f"row group {number} is [{start}, {end}) of {size} bytes")
-        yield _Group(number, row, group.num_rows, start, end, min((start + end) // 2, size - 1))
+        yield _Group(
+            number=number,
+            first_row=row,
+            rows=group.num_rows,
+            start=start,
+            end=end,
+            middle=min((start + end) // 2, size - 1),
+        )
         row += group.num_rows
 
 

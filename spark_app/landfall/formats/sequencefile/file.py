@@ -292,7 +292,7 @@ def _block(source: Source, header: Header, limits: Limits, position: int) -> Blo
         if size > limits.block_bytes:
             raise source.error(f"a block of more than {limits.block_bytes} bytes", position)
         parts.append(source.take(size))
-    return Block(position, count, tuple(parts), header, limits)
+    return Block(position=position, count=count, parts=tuple(parts), header=header, limits=limits)
 
 
 def _run(source: Source, header: Header, limits: Limits) -> Run:

@@ -185,7 +185,9 @@ def _parked(ended: OpenLease, number: int, record: LeaseOutcome) -> ParkedPart:
     # A lease that expired is an attempt: its file may be what killed the worker.
     expired = f"the lease of {ended.holder} expired"
     reason = expired if number in record.expired else record.why
-    return ParkedPart(part.attempt + 1, 0, reason, part.listed, record.at)
+    return ParkedPart(
+        attempt=part.attempt + 1, skip=0, reason=reason, listed=part.listed, at=record.at
+    )
 
 
 def _requested(tp: TopicPartition, leasing: Leasing, request: str) -> Leasing:

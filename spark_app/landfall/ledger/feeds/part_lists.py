@@ -132,8 +132,15 @@ def encode_list(
         )
     )
     sha256 = digest(body)
-    key = list_key(group, lane, topic, first, sha256)
-    return PartList(key, sha256, first, first + len(parts), _files(parts), _bytes(parts)), body
+    key = list_key(group=group, lane=lane, topic=topic, first=first, sha256=sha256)
+    return PartList(
+        key=key,
+        sha256=sha256,
+        first=first,
+        end=first + len(parts),
+        files=_files(parts),
+        bytes=_bytes(parts),
+    ), body
 
 
 def decode_list(topic: str, named: PartList, body: bytes) -> tuple[ListedPart, ...]:

@@ -166,14 +166,14 @@ def parse_key(key: str) -> ObjectName:
             f"not <generation>_<partition>_<20 digits><extension>: {basename!r} in {key!r}"
         )
     return ObjectName(
-        topic,
-        output_partition,
-        int(match[3]),
-        int(match[4]),
-        int(match[5]),
-        match[6] or "",
-        destination,
-        int(match[2] or -1),
+        topic=topic,
+        output_partition=output_partition,
+        generation=int(match[3]),
+        partition=int(match[4]),
+        start=int(match[5]),
+        extension=match[6] or "",
+        destination=destination,
+        plan=int(match[2] or -1),
     )
 
 
@@ -252,14 +252,26 @@ def origin(group: str, key: str) -> Origin:
     letters = _LETTERS.match(key, len(prefix)) if key.startswith(prefix) else None
     if not letters:
         name = parse_key(key)
-        return Origin(name.topic, name.generation, name.partition, name.start, name.planned_by)
+        return Origin(
+            topic=name.topic,
+            generation=name.generation,
+            partition=name.partition,
+            start=name.start,
+            plan=name.planned_by,
+        )
     topic, _, basename = key[letters.end() :].partition("/")
     match = _BASENAME.fullmatch(basename)
     if not match:
         raise ValueError(f"not the key of a dead-letter object: {key!r}")
     check_topic(topic)
     plan = int(match[2]) if match[2] else _split_old_plan(match[6] or "")[0]
-    return Origin(topic, int(match[3]), int(match[4]), int(match[5]), plan)
+    return Origin(
+        topic=topic,
+        generation=int(match[3]),
+        partition=int(match[4]),
+        start=int(match[5]),
+        plan=plan,
+    )
 
 
 def renamed(key: str, plan: int) -> str:

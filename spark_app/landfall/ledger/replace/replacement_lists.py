@@ -130,13 +130,13 @@ class LandedAgain:
     def of(cls, landed: LandedSlice) -> "LandedAgain":
         """A slice, without its objects."""
         return cls(
-            landed.piece,
-            landed.landed,
-            landed.filtered,
-            landed.dead_lettered,
-            landed.invisible,
-            landed.input_bytes,
-            landed.schemas,
+            piece=landed.piece,
+            landed=landed.landed,
+            filtered=landed.filtered,
+            dead_lettered=landed.dead_lettered,
+            invisible=landed.invisible,
+            input_bytes=landed.input_bytes,
+            schemas=landed.schemas,
         )
 
 
@@ -250,12 +250,12 @@ def _head(line: bytes) -> _Head:
 
 def _named(key: str, sha256: str, listed: Replaced) -> Replacement:
     return Replacement(
-        key,
-        sha256,
-        len(listed.retire),
-        sum(each.landed.rows for each in listed.retire),
-        len(listed.objects),
-        sum(each.landed.rows for each in listed.objects),
+        key=key,
+        sha256=sha256,
+        retired=len(listed.retire),
+        retired_rows=sum(each.landed.rows for each in listed.retire),
+        objects=len(listed.objects),
+        rows=sum(each.landed.rows for each in listed.objects),
     )
 
 

@@ -79,11 +79,11 @@ def _pending(
     ranges = record.slices if _rewrites(record) else ()
     known = tuple(sorted(rewriting.known_of(state.rewritten, ranges).items()))
     return PendingReplacement(
-        record.listed,
-        given_up,
-        record.retires_later,
-        record.duplicates,
-        before.before if before else known,
+        listed=record.listed,
+        given_up=given_up,
+        retires_later=record.retires_later,
+        duplicates=record.duplicates,
+        before=before.before if before else known,
     )
 
 

@@ -203,14 +203,16 @@ class Decoded:
 
     def _take(self, rows: Int64s, bad: BadRows, filtered: int) -> "Decoded":
         return Decoded(
-            self.records.take(rows),
-            {path: _take_values(values, rows) for path, values in self.fields.items()},
-            None if self.columns is None else self.columns.take(pa.array(rows)),
-            bad,
-            self.filtered + filtered,
-            rows if self.positions is None else self.positions[rows],
-            None if self.by_schema is None else together(s.take(rows) for s in self.by_schema),
-            self.used,
+            records=self.records.take(rows),
+            fields={path: _take_values(values, rows) for path, values in self.fields.items()},
+            columns=None if self.columns is None else self.columns.take(pa.array(rows)),
+            bad=bad,
+            filtered=self.filtered + filtered,
+            positions=rows if self.positions is None else self.positions[rows],
+            by_schema=None
+            if self.by_schema is None
+            else together(s.take(rows) for s in self.by_schema),
+            used=self.used,
         )
 
 

@@ -97,11 +97,11 @@ class Framing:
         codes[~present] = NO_SCHEMA
         header_bytes = np.where(is_before, ID_BYTES, 0)
         return Framed(
-            codes,
-            found.ids,
-            found.rests,
-            header_bytes,
-            {row: text for row, text in errors.items() if present[row]},
+            codes=codes,
+            ids=found.ids,
+            rests=found.rests,
+            header_bytes=header_bytes,
+            errors={row: text for row, text in errors.items() if present[row]},
         )
 
     def problems(self, records: Records, rows: Int64s) -> dict[int, str]:

@@ -96,13 +96,13 @@ class Dialect:
             rf"(?P<end>{separator}|\Z)"
         )
         return cls(
-            options.separator,
-            f"[{quote}{escape}{_LINE_BREAKS}]",
-            re.compile(value, re.DOTALL),
-            re.compile(f"(?:{quote}|{escape or quote})(.)", re.DOTALL),
-            options.null_text,
-            blanks,
-            options.escape,
+            separator=options.separator,
+            special=f"[{quote}{escape}{_LINE_BREAKS}]",
+            value=re.compile(value, re.DOTALL),
+            unescaped=re.compile(f"(?:{quote}|{escape or quote})(.)", re.DOTALL),
+            null_text=options.null_text,
+            blanks=blanks,
+            escape=options.escape,
         )
 
     def split(self, text: str) -> list[str | None]:

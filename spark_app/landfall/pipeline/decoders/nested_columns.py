@@ -78,8 +78,8 @@ def convert(name: str, declared: ValueType, values: Sequence[object], inner: Inn
     """
     is_null = np.fromiter((value is None for value in values), np.bool_, len(values))
     if declared.type is ColumnType.LIST:
-        return _lists(name, declared, values, is_null, inner)
-    return _structs(name, declared, values, is_null, inner)
+        return _lists(name=name, declared=declared, values=values, is_null=is_null, inner=inner)
+    return _structs(name=name, declared=declared, values=values, is_null=is_null, inner=inner)
 
 
 def _lists(

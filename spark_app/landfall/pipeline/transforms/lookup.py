@@ -110,7 +110,15 @@ class Lookup:
         }
         rows = {key: row for row, key in enumerate(keys.to_pylist())}
         files = (PinnedFile(read.file, read.sha256),)
-        return cls(path, keys, columns, json, rows, read.missing, files)
+        return cls(
+            path=path,
+            keys=keys,
+            table=columns,
+            json=json,
+            rows=rows,
+            missing=read.missing,
+            files=files,
+        )
 
     @property
     def writes(self) -> tuple[Path, ...]:

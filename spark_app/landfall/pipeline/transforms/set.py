@@ -90,7 +90,15 @@ class Set:
         dated_by_column = any(context.is_written_column(path) for path in paths)
         writes = tuple(path_of(name) for name in options)
         zone = Zone(context.timezone)
-        return cls(constants, typed, patterns, event_time, zone, dated_by_column, writes)
+        return cls(
+            constants=constants,
+            typed=typed,
+            patterns=patterns,
+            event_time=event_time,
+            zone=zone,
+            dated_by_column=dated_by_column,
+            writes=writes,
+        )
 
     @property
     def fields(self) -> tuple[Path, ...]:

@@ -224,7 +224,13 @@ def _by_slices(
     errors: dict[int, str] = {}
     for start in range(0, len(columns), SLICE_ROWS):
         rows = np.arange(start, min(start + SLICE_ROWS, len(columns)))
-        _evaluate(statement, columns.slice(start, SLICE_ROWS), rows, parts, errors)
+        _evaluate(
+            statement=statement,
+            columns=columns.slice(start, SLICE_ROWS),
+            rows=rows,
+            parts=parts,
+            errors=errors,
+        )
     return parts, errors
 
 
@@ -262,11 +268,29 @@ def _evaluate(
     if failing:
         left = np.delete(np.arange(len(columns)), [*failing])
         if len(left):
-            _evaluate(statement, columns.take(pa.array(left)), rows[left], parts, errors)
+            _evaluate(
+                statement=statement,
+                columns=columns.take(pa.array(left)),
+                rows=rows[left],
+                parts=parts,
+                errors=errors,
+            )
         return
     half = len(columns) // 2
-    _evaluate(statement, columns.slice(0, half), rows[:half], parts, errors)
-    _evaluate(statement, columns.slice(half), rows[half:], parts, errors)
+    _evaluate(
+        statement=statement,
+        columns=columns.slice(0, half),
+        rows=rows[:half],
+        parts=parts,
+        errors=errors,
+    )
+    _evaluate(
+        statement=statement,
+        columns=columns.slice(half),
+        rows=rows[half:],
+        parts=parts,
+        errors=errors,
+    )
 
 
 def _failing(statement: Statement, columns: pa.RecordBatch, registered: pa.Array) -> dict[int, str]:

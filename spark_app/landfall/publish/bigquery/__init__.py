@@ -103,12 +103,12 @@ class BigQuery:
             self._start,
         )
         runner = Runner(
-            services.warehouse,
-            services.staging,
-            kinds.format_of,
-            labels,
-            services.schedule,
-            kinds.problem_of,
+            warehouse=services.warehouse,
+            staging=services.staging,
+            format_of=kinds.format_of,
+            labels=labels,
+            schedule=services.schedule,
+            problem_of=kinds.problem_of,
         )
         tables = LoadedTables(Chains(context.store, lane, context.name), runner, settings)
         choice = Choice(skip=skipped(read.skip, context.url("")))
@@ -142,21 +142,21 @@ class BigQuery:
         read, context = self._options, self._context
         credentials = self._credentials()
         warehouse = BigQueryWarehouse(
-            read.table_settings,
-            read.job_project or read.project,
-            credentials,
-            read.endpoint,
-            read.timeout_seconds,
+            settings=read.table_settings,
+            project=read.job_project or read.project,
+            credentials=credentials,
+            endpoint=read.endpoint,
+            timeout=read.timeout_seconds,
         )
         staging: Staging = InPlace(context.url)
         if read.staging:
             lane = f"{context.group.metadata.name}/{context.lane}/{context.name}"
             bucket = Bucket(
-                f"{read.staging.rstrip('/')}/{lane}",
-                read.project,
-                credentials,
-                read.storage_endpoint,
-                read.timeout_seconds,
+                url=f"{read.staging.rstrip('/')}/{lane}",
+                project=read.project,
+                credentials=credentials,
+                endpoint=read.storage_endpoint,
+                timeout=read.timeout_seconds,
             )
             staging = CopiedToBucket(context.store, bucket, keep=read.keep_staged)
         return Services(warehouse, staging, Schedule())

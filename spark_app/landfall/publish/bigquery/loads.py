@@ -233,4 +233,10 @@ def failed(
 def loaded(intent: Intent, rows: int) -> Outcome:
     """The outcome of a load whose job is done."""
     trouble = intent.trouble if intent.after.held else None
-    return Outcome(intent.number, intent.after, not intent.objects, rows, trouble)
+    return Outcome(
+        number=intent.number,
+        position=intent.after,
+        replace_next=not intent.objects,
+        rows=rows,
+        trouble=trouble,
+    )

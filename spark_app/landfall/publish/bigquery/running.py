@@ -142,12 +142,12 @@ class Runner:
             lost = tuple(each.id for each in intent.objects if each.key in str(error))
             return _Refusal(str(error), lost)
         load = LoadRequest(
-            intent.table,
-            uris,
-            self.format_of(intent.objects[0].key),
-            intent.replaces,
-            intent.creates,
-            {**self.labels, LABEL: intent.digest},
+            table=intent.table,
+            uris=uris,
+            format=self.format_of(intent.objects[0].key),
+            replaces=intent.replaces,
+            creates=intent.creates,
+            labels={**self.labels, LABEL: intent.digest},
         )
         self.warehouse.submit(job, load)
         return None

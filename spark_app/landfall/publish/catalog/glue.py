@@ -69,7 +69,9 @@ class Glue:
         client = _Client(read, context)
         catalog = GlueTables(client, read.catalog_id, creates_databases=read.create_database)
         where = read.region, read.catalog_id, read.endpoint
-        return step_publisher(read, context, catalog, read.scheme, where)
+        return step_publisher(
+            options=read, context=context, catalog=catalog, scheme=read.scheme, where=where
+        )
 
 
 class _Client:
@@ -196,14 +198,14 @@ class GlueTables:
         found = answer["Table"]
         descriptor = found.get("StorageDescriptor", {})
         return Table(
-            name,
-            descriptor.get("Location", ""),
-            _columns(descriptor),
-            tuple(key["Name"] for key in found.get("PartitionKeys", ())),
-            None,
-            found.get("Parameters", {}),
-            found.get("TableType", "EXTERNAL_TABLE") == "EXTERNAL_TABLE",
-            found,
+            name=name,
+            location=descriptor.get("Location", ""),
+            columns=_columns(descriptor),
+            keys=tuple(key["Name"] for key in found.get("PartitionKeys", ())),
+            storage=None,
+            properties=found.get("Parameters", {}),
+            is_external=found.get("TableType", "EXTERNAL_TABLE") == "EXTERNAL_TABLE",
+            found=found,
         )
 
     def create(self, table: Table) -> None:

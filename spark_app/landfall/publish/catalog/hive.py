@@ -60,7 +60,9 @@ class Hive:
         client = ThriftClient(addresses, read.timeout_seconds)
         catalog = Metastore(client, creates_databases=read.create_database)
         where = tuple(f"{host}:{port}" for host, port in addresses)
-        return step_publisher(read, context, catalog, read.scheme, where)
+        return step_publisher(
+            options=read, context=context, catalog=catalog, scheme=read.scheme, where=where
+        )
 
 
 def _address(uri: str) -> Address:
@@ -106,14 +108,14 @@ class Metastore:
             return None
         parameters = found.parameters or {}
         return Table(
-            name,
-            found.sd.location or "",
-            {column.name: column.type for column in found.sd.cols or ()},
-            tuple(key.name for key in found.partitionKeys or ()),
-            None,
-            parameters,
-            _is_external(found.tableType, parameters),
-            found,
+            name=name,
+            location=found.sd.location or "",
+            columns={column.name: column.type for column in found.sd.cols or ()},
+            keys=tuple(key.name for key in found.partitionKeys or ()),
+            storage=None,
+            properties=parameters,
+            is_external=_is_external(found.tableType, parameters),
+            found=found,
         )
 
     def create(self, table: Table) -> None:

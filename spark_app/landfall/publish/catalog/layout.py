@@ -96,12 +96,12 @@ class Layout:
         format_ = self.specs.for_topic(first.name.topic).output.format
         properties = {**self.properties, "EXTERNAL": "TRUE"}
         return Table(
-            name,
-            self.url(first.place.folder),
-            columns,
-            first.place.keys,
-            self.storage[format_],
-            properties,
+            name=name,
+            location=self.url(first.place.folder),
+            columns=columns,
+            keys=first.place.keys,
+            storage=self.storage[format_],
+            properties=properties,
         )
 
     def partitions(self, placed: Iterable[Placed]) -> dict[Values, Partition]:

@@ -118,11 +118,11 @@ class Naming:
             raise ValueError(f"{name.output_partition} is not {expected}")
         above = f"{name.destination}/" if name.destination else ""
         return Place(
-            self.name_of(name),
-            f"{above}{name.topic}",
-            keys,
-            tuple(unquote(value) for _, _, value in pairs),
-            f"{above}{name.topic}/{name.output_partition}",
+            table=self.name_of(name),
+            folder=f"{above}{name.topic}",
+            keys=keys,
+            values=tuple(unquote(value) for _, _, value in pairs),
+            directory=f"{above}{name.topic}/{name.output_partition}",
         )
 
     def name_of(self, name: ObjectName) -> TableName:

@@ -77,18 +77,25 @@ def step_publisher(
     for _, spec in specs.used():
         _check(options, naming, spec)
     layout = Layout(
-        context,
-        naming,
-        specs,
-        ColumnsOf(context.store, specs.for_topic, _lower(options.columns)),
-        scheme,
-        options.table_properties,
-        {name: _storage(options, storage) for name, storage in STORAGES.items()},
-        options.other_folders == "Skip",
+        context=context,
+        naming=naming,
+        specs=specs,
+        files=ColumnsOf(context.store, specs.for_topic, _lower(options.columns)),
+        scheme=scheme,
+        properties=options.table_properties,
+        storage={name: _storage(options, storage) for name, storage in STORAGES.items()},
+        skips_other_folders=options.other_folders == "Skip",
     )
     finished = _finished_only(context) if options.partitions == "WhenFinished" else None
     mark = f"landfall.{context.group.metadata.name}.{context.lane}.whole"
-    step = PartitionStep(catalog, layout, context.follower, mark, options.create_table, finished)
+    step = PartitionStep(
+        catalog=catalog,
+        layout=layout,
+        new_follower=context.follower,
+        mark=mark,
+        create_tables=options.create_table,
+        finished_only=finished,
+    )
     names = (
         *where,
         options.partitions,

@@ -124,7 +124,14 @@ class FinishedOnly:
 
 def _seen(key: str, size: int, finished: Finished) -> VisibleObject:
     """Return a listed object; only its key and size are used."""
-    landed = LandedObject(Upload(key, "", (Part("", size),), ""), ObjectKind.DATA, 0, 0, 0, 0)
+    landed = LandedObject(
+        upload=Upload(key, "", (Part("", size),), ""),
+        kind=ObjectKind.DATA,
+        rows=0,
+        first_offset=0,
+        last_offset=0,
+        crc32=0,
+    )
     return VisibleObject(finished.slot, landed, finished.time)
 
 

@@ -123,7 +123,12 @@ class Delta:
             raise ValueError(f"option partitionTypes: {min(other)} is not in partitionBy")
         settings = DeltaSettings(columns, read.schema_evolution, types)
         tables = DeltaTables(
-            Recent(files), url(""), lane, Recent(storage), settings, check_new=folders.check_new
+            files=Recent(files),
+            root=url(""),
+            lane=lane,
+            storage=Recent(storage),
+            settings=settings,
+            check_new=folders.check_new,
         )
         cursor = context.cursor(destination(context, read.table))
         return TablePublisher(

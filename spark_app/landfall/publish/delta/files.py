@@ -95,7 +95,7 @@ class LandedFiles:
         except pa.ArrowInvalid as error:
             raise Stalled(Reason.OBJECT_LOST, f"object {url} is no Parquet file: {error}") from None
         columns = footer.schema.to_arrow_schema().remove_metadata()
-        return DeltaFile(key, url, columns, size, stats(footer))
+        return DeltaFile(key=key, url=url, columns=columns, size=size, statistics=stats(footer))
 
 
 def partition_folders(key: str) -> list[tuple[str, str | None]]:

@@ -315,7 +315,13 @@ class Events:
                     )
                     data = self._landed(slot, topic, (number, len(parts)), named_objects)
                     label = topic + (f"/{number}" if number else "")
-                    yield self._event(EventKind.LANDED, label, topic, part[0][1].time, data)
+                    yield self._event(
+                        kind=EventKind.LANDED,
+                        name=label,
+                        subject=topic,
+                        time=part[0][1].time,
+                        data=data,
+                    )
 
     def _landed(
         self, slot: int, topic: str, part: tuple[int, int], objects: tuple[EventObject, ...]
@@ -363,7 +369,13 @@ class Events:
                 for number, part in enumerate(parts):
                     data = self._replaced(each, topic, (number, len(parts)), part)
                     label = f"{each.record}/{topic}" + (f"/{number}" if number else "")
-                    yield self._event(EventKind.REPLACED, label, topic, each.time, data)
+                    yield self._event(
+                        kind=EventKind.REPLACED,
+                        name=label,
+                        subject=topic,
+                        time=each.time,
+                        data=data,
+                    )
 
     def _replaced_by_topic(
         self, replaced: ReplacedObjects
@@ -426,11 +438,18 @@ class Events:
     ) -> Event:
         label = period.directory or f"{period.unit.value} {period.start.isoformat()}"
         subject = f"{data.topic}/{label}"
-        return self._event(kind, subject, subject, at.time, data)
+        return self._event(kind=kind, name=subject, subject=subject, time=at.time, data=data)
 
     def _event(self, kind: EventKind, name: str, subject: str, time: str, data: EventData) -> Event:
         prefix = f"{self.context.group.metadata.name}/{self.context.lane}/{data.slot}"
-        return Event(f"{prefix}/{kind.lower()}/{name}", kind, self.source, subject, time, data)
+        return Event(
+            id=f"{prefix}/{kind.lower()}/{name}",
+            kind=kind,
+            source=self.source,
+            subject=subject,
+            time=time,
+            data=data,
+        )
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -438,13 +457,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 def _object(name: ObjectName, landed: LandedObject, url: Callable[[str], str]) -> EventObject:
     return EventObject(
-        url(landed.key),
-        name.output_partition,
-        name.partition,
-        landed.first_offset,
-        landed.last_offset,
-        landed.rows,
-        landed.upload.size,
+        url=url(landed.key),
+        output_partition=name.output_partition,
+        partition=name.partition,
+        first_offset=landed.first_offset,
+        last_offset=landed.last_offset,
+        rows=landed.rows,
+        bytes=landed.upload.size,
     )
 
 

@@ -247,9 +247,9 @@ def _destination(
         cluster = kafka_properties(group)
     name = f"{group.metadata.namespace}.{group.metadata.name}.{context.lane}.{context.name}"
     return Destination(
-        options.topic,
-        f"landfall.{name}",
-        events.source,
-        {**cluster, **own, **secret},
-        f"{spec_field}.options.properties",
+        topic=options.topic,
+        name=f"landfall.{name}",
+        ledger=events.source,
+        properties={**cluster, **own, **secret},
+        field=f"{spec_field}.options.properties",
     )

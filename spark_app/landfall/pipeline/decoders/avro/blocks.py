@@ -147,7 +147,7 @@ def _skip_by_python(node: Node, path: str, cursor: Cursor) -> None:
 
 def walk_blocks(node: Node, path: str, record: OneRecord, at: int) -> int:
     """Return the position after the array at ``at``; raises ``Malformed``."""
-    return _walk(node, path, record, _Place(at), None).at
+    return _walk(node=node, path=path, record=record, place=_Place(at), starts=None).at
 
 
 @dataclass
@@ -240,7 +240,19 @@ class _Blocks:
         zeros = np.zeros(len(rows), np.int64)
         ends = np.full(len(rows), _NO_SIZE, np.int64)
         part = cursor.select(rows)
-        return cls(node, path, cursor, rows, part, zeros, ends, zeros, [], [], is_skipped)
+        return cls(
+            node=node,
+            path=path,
+            whole=cursor,
+            rows=rows,
+            cursor=part,
+            left=zeros,
+            block_end=ends,
+            counts=zeros,
+            owners=[],
+            starts=[],
+            is_skipped=is_skipped,
+        )
 
     def pass_over_all(self) -> None:
         """Move past the arrays."""
@@ -366,7 +378,9 @@ class _Blocks:
             starts = None if self.is_skipped else array("q")
             record = OneRecord(view, ends[i], self.cursor.depth)
             try:
-                after = _walk(self.node, self.path, record, place, starts).at
+                after = _walk(
+                    node=self.node, path=self.path, record=record, place=place, starts=starts
+                ).at
             except Malformed as error:
                 wrong[:] = False
                 wrong[row] = True

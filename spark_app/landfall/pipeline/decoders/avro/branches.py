@@ -64,7 +64,13 @@ def rows_by_branch(node: Node, column: pa.Array) -> Iterator[BranchRows]:
         is_null &= ~is_present
         rows = np.flatnonzero(is_present)
         if len(rows):
-            yield BranchRows(rows, inner, parts[number].take(pa.array(rows)), number, member)
+            yield BranchRows(
+                rows=rows,
+                node=inner,
+                column=parts[number].take(pa.array(rows)),
+                number=number,
+                member=member,
+            )
     rows = np.flatnonzero(is_null)
     if len(rows):
         yield BranchRows(rows, scalars.Null(""), pa.nulls(len(rows)), None)

@@ -63,7 +63,7 @@ class Data:
             np.ndarray((len(buffer) - size + 1,), f"<{kind}{size}", buffer, strides=(1,))
             for kind, size in (("u", 8), ("f", 4), ("f", 8))
         )
-        return cls(buffer, words, floats, doubles, is_strict)
+        return cls(bytes=buffer, words=words, floats=floats, doubles=doubles, is_strict=is_strict)
 
     @cached_property
     def varint_ends(self) -> npt.NDArray[np.int32]:

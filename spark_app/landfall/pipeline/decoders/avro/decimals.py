@@ -47,7 +47,13 @@ class Decimal:
             # Not ``abs``: the least integer has no positive counterpart.
             limit = 10**self.arrow.precision
             wrong |= is_short & ((values >= limit) | (values <= -limit))
-        self._add_long(words, wrong, cursor, np.flatnonzero(sizes > 8), (start, sizes))
+        self._add_long(
+            words=words,
+            wrong=wrong,
+            cursor=cursor,
+            rows=np.flatnonzero(sizes > 8),
+            ranges=(start, sizes),
+        )
         cursor.fail(wrong, f"{self.path}: not a decimal of {self.arrow.precision} digits")
         words[wrong] = 0
         return pa.Array.from_buffers(self.arrow, len(cursor), [None, pa.py_buffer(words)])

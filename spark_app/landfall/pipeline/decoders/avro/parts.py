@@ -42,7 +42,13 @@ def empty_part(rows: Int64s, wanted: Wanted, error: str | None = None) -> Part:
         columns = pa.record_batch(nulls, schema=pa.schema(fields))
     errors = {} if error is None else dict.fromkeys(range(len(rows)), error)
     payloads = pa.nulls(len(rows), pa.binary()) if wanted.json else None
-    return Part(rows, dict.fromkeys(wanted.fields, none), columns, payloads, errors)
+    return Part(
+        rows=rows,
+        fields=dict.fromkeys(wanted.fields, none),
+        columns=columns,
+        payloads=payloads,
+        errors=errors,
+    )
 
 
 def merge(parts: Sequence[Part], wanted: Wanted) -> Part:
@@ -59,15 +65,15 @@ def merge(parts: Sequence[Part], wanted: Wanted) -> Part:
     if wanted.json:
         payloads = pa.concat_arrays([part.payloads for part in parts]).take(positions)
     return Part(
-        rows[order],
-        {
+        rows=rows[order],
+        fields={
             path: _merge_values([part.fields[path] for part in parts], order)
             for path in wanted.fields
         },
-        columns,
-        payloads,
-        {int(part.rows[row]): error for part in parts for row, error in part.errors.items()},
-        together(each for part in parts for each in part.by_schema),
+        columns=columns,
+        payloads=payloads,
+        errors={int(part.rows[row]): error for part in parts for row, error in part.errors.items()},
+        by_schema=together(each for part in parts for each in part.by_schema),
     )
 
 

@@ -189,13 +189,13 @@ class _Compiler:
                     nodes[of.name], defaults[of.name] = self._default(of, tree, inside)
         names = tuple(of.name for of in r.fields if of.name in nodes)
         return Record(
-            path,
-            tuple(steps),
-            defaults,
-            names,
-            tuple(nodes[name] for name in names),
-            pa.struct([pa.field(name, nodes[name].arrow) for name in names]),
-            sum(step.node.least for step in steps),
+            path=path,
+            steps=tuple(steps),
+            defaults=defaults,
+            names=names,
+            nodes=tuple(nodes[name] for name in names),
+            arrow=pa.struct([pa.field(name, nodes[name].arrow) for name in names]),
+            least=sum(step.node.least for step in steps),
         )
 
     def _skipped(self, type_: Type, path: str) -> Node:
@@ -226,7 +226,15 @@ class _Compiler:
         names, nodes = ("key", "value"), (key, values)
         steps = tuple(Step(node, name) for node, name in zip(nodes, names, strict=True))
         arrow = pa.struct([("key", pa.string()), ("value", values.arrow)])
-        entries = Record(path, steps, {}, names, nodes, arrow, 1 + values.least)
+        entries = Record(
+            path=path,
+            steps=steps,
+            defaults={},
+            names=names,
+            nodes=nodes,
+            arrow=arrow,
+            least=1 + values.least,
+        )
         return Map(path, entries, pa.map_(pa.string(), values.arrow))
 
     def _union(self, w: Type, r: Type, wanted: Tree, path: str) -> Node:
@@ -257,7 +265,14 @@ class _Compiler:
             if types
             else pa.null()
         )
-        return Union(path, branches, is_tagged, names if is_struct else None, tuple(nodes), arrow)
+        return Union(
+            path=path,
+            branches=branches,
+            is_tagged=is_tagged,
+            members=names if is_struct else None,
+            nodes=tuple(nodes),
+            arrow=arrow,
+        )
 
     def _checked(self, branch: Branch, nodes: list[Node], path: str) -> Branch:
         """The branch, refused if its column differs from its member's."""
@@ -273,7 +288,9 @@ class _Compiler:
         if self.reader is self.writer:
             return self.node(type_, type_, wanted, path)
         open_ = self._reader_open()
-        compiler = _Compiler(self.reader, self.reader, self.count, self.common, open_)
+        compiler = _Compiler(
+            writer=self.reader, reader=self.reader, count=self.count, common=self.common, open=open_
+        )
         return compiler.node(type_, type_, wanted, path)
 
     def _reader_open(self) -> frozenset[_Key]:

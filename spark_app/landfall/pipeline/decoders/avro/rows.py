@@ -241,7 +241,7 @@ class AvroRows:
         elif wanted.json:
             payloads, of_json = json_objects(node, column)
             wrong = {**of_json, **wrong}
-        return Part(rows, fields, columns, payloads, wrong)
+        return Part(rows=rows, fields=fields, columns=columns, payloads=payloads, errors=wrong)
 
     def _compile(self, key: tuple[str, SchemaId]) -> _Compiled | str:
         """The compiled schema, or why the rows with this id are bad.

@@ -332,11 +332,11 @@ class _Parser:
             name = each["name"]
             fields.append(
                 Field(
-                    name,
-                    _texts(each, "aliases", where),
-                    self.type(_field_type(each), namespace, f"{where}.{name}"),
-                    "default" in each,
-                    each.get("default"),
+                    name=name,
+                    aliases=_texts(each, "aliases", where),
+                    type=self.type(_field_type(each), namespace, f"{where}.{name}"),
+                    has_default="default" in each,
+                    default=each.get("default"),
                 )
             )
         if len({field_.name for field_ in fields}) < len(fields):

@@ -134,14 +134,14 @@ class Protobuf:
         handler = handler_of(descriptor)
         is_whole = wanted.json or (wanted.own_columns and not known)
         return cls(
-            index_path(descriptor) if checked.framing == "Confluent" else None,
-            messages,
-            None if is_whole else Batches.of(handler, tuple(known.values())),
-            fields,
-            columns,
-            wanted,
-            files,
-            OwnColumns.of(descriptor, messages, handler) if wanted.own_columns else None,
+            indexes=index_path(descriptor) if checked.framing == "Confluent" else None,
+            messages=messages,
+            batches=None if is_whole else Batches.of(handler, tuple(known.values())),
+            fields=fields,
+            columns=columns,
+            wanted=wanted,
+            files=files,
+            own=OwnColumns.of(descriptor, messages, handler) if wanted.own_columns else None,
         )
 
     def decode(self, records: Records) -> Decoded:
@@ -169,7 +169,9 @@ class Protobuf:
             by_schema = (SchemaRows(self.own.schema, np.arange(len(records)), own),)
             return Decoded(records, fields, by_schema=by_schema).reject(errors)
         typed = [columns[leaf] for leaf in self.columns]
-        return arrow_values.decoded(records, self.wanted, fields, typed, errors)
+        return arrow_values.decoded(
+            records=records, wanted=self.wanted, fields=fields, columns=typed, errors=errors
+        )
 
     def _columns(
         self, payloads: pa.BinaryArray, errors: dict[int, str]

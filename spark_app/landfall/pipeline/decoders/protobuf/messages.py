@@ -46,7 +46,7 @@ class Messages:
         """Return what reads messages of a type of a serialized ``FileDescriptorSet``."""
         types = Types(file_protos(descriptors), proto_names=proto_names)
         together = Together.of(types.class_of(name).DESCRIPTOR, types.errors)
-        return cls(name, types.of(name), types, together, common)
+        return cls(name=name, type=types.of(name), types=types, together=together, common=common)
 
     def read(self, payload: bytes) -> Any:
         """Return a payload as a message.

@@ -63,7 +63,14 @@ class OwnColumns:
                 for member in fields
             ):
                 handler = None
-        return cls(fields, of_message.oneofs, handler, messages, schema, columns)
+        return cls(
+            fields=fields,
+            oneofs=of_message.oneofs,
+            handler=handler,
+            messages=messages,
+            schema=schema,
+            columns=columns,
+        )
 
     def read(self, payloads: pa.BinaryArray, errors: dict[int, str]) -> pa.RecordBatch:
         """Return the columns of all rows, null where there is no payload or an error.

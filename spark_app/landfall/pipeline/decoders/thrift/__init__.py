@@ -110,7 +110,15 @@ class Thrift:
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         columns = tuple(_column(schema, column, known, wanted) for column in typed)
         own = OwnColumns.of(schema) if wanted.own_columns else None
-        return cls(schema, checked.protocol, fields, columns, wanted, files, own)
+        return cls(
+            schema=schema,
+            protocol=checked.protocol,
+            fields=fields,
+            columns=columns,
+            wanted=wanted,
+            files=files,
+            own=own,
+        )
 
     def decode(self, records: Records) -> Decoded:
         """Return every row that is one struct, with its fields and columns."""
@@ -145,7 +153,9 @@ class Thrift:
             by_schema = (SchemaRows(self.own.schema, np.arange(len(records)), batch),)
             return Decoded(records, fields, by_schema=by_schema).reject(errors)
         typed = [columns[leaf] for leaf in self.columns]
-        return arrow_values.decoded(records, self.wanted, fields, typed, errors)
+        return arrow_values.decoded(
+            records=records, wanted=self.wanted, fields=fields, columns=typed, errors=errors
+        )
 
     def _is_plain(self, leaves: Sequence[Leaf]) -> bool:
         """Return whether ``cursors`` can read all that is wanted."""
