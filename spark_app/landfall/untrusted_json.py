@@ -1,7 +1,7 @@
 """JSON of other programs, such as a file of the bucket or a server's answer. Pure.
 
-``msgspec`` does not say so, but raises ``UnicodeDecodeError`` and ``RecursionError`` as well, and
-``OverflowError`` where a struct checks a range of more than 64 bits.
+``msgspec`` does not document it, but raises ``UnicodeDecodeError`` and ``RecursionError`` as well,
+and ``OverflowError`` where a struct checks a range of more than 64 bits.
 """
 
 import json

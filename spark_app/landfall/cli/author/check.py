@@ -119,7 +119,7 @@ def _faults(path: Path, warnings: list[str], *, offline: bool) -> Iterator[Fault
 def _record_faults(
     path: Path, group: ConsumerGroup, warnings: list[str]
 ) -> Iterator[LandfallError]:
-    """Try a record with the stages of the group, and one with those of each entry of ``topics``.
+    """Try a record with the stages of the group, and one with each entry of ``topics``.
 
     A record that becomes a dead letter is a warning, for the record may be what is wrong.
     """
@@ -154,7 +154,7 @@ def _record_faults(
 
 
 def _of_sound_sections(path: Path, *, offline: bool) -> Iterator[LandfallError]:
-    """Yield the faults that the sound sections of a file have, where others are wrong."""
+    """Yield the faults of the sound sections of a file in which another section is wrong."""
     from landfall.driver.process import preflight  # noqa: PLC0415  # as in _faults
 
     if found := group_file.sound_sections(path, os.environ):

@@ -176,7 +176,7 @@ use audit.
 Slots are chained by hashes without a key. So a program that may write to the bucket can change a
 slot, its objects, and all hashes after it; only a hash that is kept elsewhere shows that. With
 --anchor, all slots up to the anchor's are those that were there when it was taken. The operator
-keeps one in the resource's status.ledger; status --json shows that of the last slot.
+keeps one in the resource's status.ledger; status --json shows the one of the last slot.
 
 examples:
   landfall fsck group.yaml

@@ -336,7 +336,7 @@ class Lookup:
         return self._made_in.slot(place.key, place.slot)
 
     def _format(self, place: Place) -> Format:
-        """The format of an object; dead letters have one of their own, whatever this is."""
+        """The format of an object; dead letters have one of their own."""
         is_data = place.landed.kind is ObjectKind.DATA
         slot = self.made_by(place) if is_data else self.committed.slot
         topic = self.tp.topic

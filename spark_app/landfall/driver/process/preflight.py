@@ -102,7 +102,7 @@ def _client_faults(group: ConsumerGroup) -> Faults:
 def server_faults(group: ConsumerGroup, wrong: Collection[str] = ()) -> Faults:
     """Yield what is wrong with the servers that the group names, asking each once.
 
-    A server is asked only if what the file says of it is right: ``file_faults`` tells the rest. A
+    A server is asked only if the part of the file about it is right: ``file_faults`` reports the rest. A
     ``Stalled``, or a refusal of the store, needs a user; any other error may pass by itself.
 
     Args:

@@ -338,6 +338,6 @@ class Folders:
 
 
 def _is_made_of(new: Mergeable, old: Mergeable) -> bool:
-    """Return whether rows of an object are those of one that has retired in its folder."""
+    """Return whether an object has the rows of one that has retired in its folder."""
     is_alike = new.name.generation == old.name.generation
     return is_alike and overlap(new.sections, old.own_sections)

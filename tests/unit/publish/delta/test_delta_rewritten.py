@@ -178,7 +178,7 @@ def test_a_merge_and_its_undoing_in_one_pass_are_followed_and_passed_over(lake: 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda lake: rewrite(lake, 0, without=[7]), "have removed from the table, and clicks/"),
+        (lambda lake: rewrite(lake, 0, without=[7]), "has removed from the table, but not clicks/"),
         (lambda lake: delete_row_by_vector(lake, 0, 7), "another program has deleted rows"),
     ],
 )

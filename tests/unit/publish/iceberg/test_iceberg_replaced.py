@@ -245,10 +245,10 @@ def test_only_what_was_rewritten_is_passed_over(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda lake: rewrite(lake, 0, without=[7]), "have removed from the table, and clicks/"),
+        (lambda lake: rewrite(lake, 0, without=[7]), "has removed from the table, but not clicks/"),
         (
             lambda lake: load(lake).delete(EqualTo("_offset", 7)),
-            "have removed from the table, and clicks/",
+            "has removed from the table, but not clicks/",
         ),
         (lambda lake: delete_by_position(lake, 0, 7), "in which another program has deleted rows"),
         (lambda lake: delete_by_value(lake, 7), "another program has deleted rows by their values"),
