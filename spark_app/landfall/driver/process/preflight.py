@@ -102,8 +102,8 @@ def _client_faults(group: ConsumerGroup) -> Faults:
 def server_faults(group: ConsumerGroup, wrong: Collection[str] = ()) -> Faults:
     """Yield what is wrong with the servers that the group names, asking each once.
 
-    A server is asked only if the part of the file about it is right: ``file_faults`` reports the rest. A
-    ``Stalled``, or a refusal of the store, needs a user; any other error may pass by itself.
+    A server is asked only if the part of the file about it is right: ``file_faults`` reports the
+    rest. A ``Stalled``, or a refusal of the store, needs a user; another error may pass.
 
     Args:
         group: the group, or its sound sections.
