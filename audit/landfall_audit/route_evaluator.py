@@ -4,9 +4,9 @@ It works on one record at a time, with ``json``, ``datetime``, ``zoneinfo`` and 
 writer computes the same in columns, with other libraries; ``tests/properties/test_auditor_laws.py``
 compares the two.
 
-Not supported (``RouteNotSupported``) are groups with transforms, and routes that use fields of
-payloads that are not JSON. A record whose output partition cannot be computed has none: the writer
-should have made it a dead letter.
+Not supported (``RouteNotSupported``) are groups with transforms or envelopes, and routes that use
+fields of payloads that are not JSON. A record whose output partition cannot be computed has none:
+the writer should have made it a dead letter.
 """
 
 import json
@@ -72,8 +72,8 @@ class RouteEvaluator:
         """Parse the pattern of a group.
 
         Raises:
-            RouteNotSupported: the group has transforms, or its route uses payloads other than JSON,
-                schemas, keys, or headers as times.
+            RouteNotSupported: the group has transforms or envelopes, or its route uses payloads
+                other than JSON, schemas, keys, or headers as times.
         """
         pattern = spec.route.pattern
         if spec.route.topic_path is not None:
@@ -92,6 +92,8 @@ class RouteEvaluator:
         reads_payloads = bool(fields) or (timed and spec.decode.timestamp is not None)
         if spec.transforms:
             raise RouteNotSupported("transforms")
+        if spec.decode.envelope:
+            raise RouteNotSupported(f"envelopes of {spec.decode.envelope}")
         if reads_payloads and spec.decode.format != "Json":
             raise RouteNotSupported(f"fields of {spec.decode.format} payloads")
         zone = ZoneInfo(spec.route.timezone)

@@ -373,6 +373,7 @@ class Decode(Model):
     options: Options = Field(default_factory=dict)
     registry: Registry | None = None
     values: Literal["ByDecoder", "Common"] = "ByDecoder"
+    envelope: Literal["Debezium"] | None = None
     columns: tuple[Column, ...] = ()
     key: DecodeKey | None = None
     header_columns: tuple[Column, ...] = ()

@@ -28,7 +28,7 @@ from landfall.api.spec import (
     TopicSpecs,
     with_decode_option,
 )
-from landfall.api.spec.decode import SchemaRegistry, ValueForm
+from landfall.api.spec.decode import DecodeKey, SchemaRegistry, ValueForm
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format, FormatType
 from landfall.formats.columns import COORDINATES
@@ -269,7 +269,8 @@ def pipeline(spec: GroupSpec, path: str = "spec", stored: StoredSchemas | None =
         fields=(*steps.unwritten(router.fields), *steps.read, *format_.wanted.fields),
         schema=schema,
         own_columns=spec.output.columns is ColumnSource.FROM_SCHEMA,
-        json=format_.wanted.json or (schema is None and steps.rewrite),
+        json=format_.wanted.json
+        or (schema is None and (steps.rewrite or spec.decode.envelope is not None)),
     )
     wanted = replace(wanted, fields=tuple(dict.fromkeys(wanted.fields)))
     with spec_errors(f"{path}.route.pattern"):
@@ -302,29 +303,77 @@ def _record_decoder(
     parts = Parts.of(wanted.fields)
     reads_keys = bool(parts.key or declared.key is not None)
     if not (reads_keys or parts.whole_key or parts.headers or declared.headers is not None):
-        return decoder(decode, wanted, path, stored)
-    value = decoder(decode, WholeRecords.of_value(wanted, parts, declared), path, stored)
+        return _value_decoder(decode, wanted, path, stored)
+    value = _value_decoder(decode, WholeRecords.of_value(wanted, parts, declared), path, stored)
     if not reads_keys:
         return WholeRecords(value, None, parts, declared)
     if decode.key is None:
         field = ".".join(parts.key[0])
         raise Stalled(Reason.SPEC_INVALID, f"{path}.decode.key is needed to read {{key:{field}}}")
+    key = _key_decoder(decode, decode.key, WholeRecords.of_key(parts, declared), path, stored)
+    return WholeRecords(value, key, parts, declared)
+
+
+def _key_decoder(
+    decode: Decode, of: DecodeKey, wanted: Wanted, path: str, stored: StoredSchemas | None
+) -> Decoder:
+    """Return what decodes keys.
+
+    Raises:
+        Stalled: SPEC_INVALID, as ``decoder``; or a file has no checksum.
+    """
     # A schema that is given needs no registry.
-    of_values = None if _SCHEMA_OPTIONS & decode.key.options.keys() else decode.registry
+    of_values = None if _SCHEMA_OPTIONS & of.options.keys() else decode.registry
     as_payloads = Decode(
-        format=decode.key.format,
-        options=decode.key.options,
-        registry=decode.key.registry or of_values,
+        format=of.format,
+        options=of.options,
+        registry=of.registry or of_values,
         values=decode.values,
     )
-    of_key = WholeRecords.of_key(parts, declared)
-    key = decoder(as_payloads, of_key, f"{path}.decode.key", stored)
-    if pinned_files([key]) and CHECKSUM not in decode.key.options:
+    key = decoder(as_payloads, wanted, f"{path}.decode.key", stored)
+    if pinned_files([key]) and CHECKSUM not in of.options:
         raise Stalled(
             Reason.SPEC_INVALID,
             f"{path}.decode.key.options.{CHECKSUM}: a file that keys are decoded with needs one",
         )
-    return WholeRecords(value, key, parts, declared)
+    return key
+
+
+_IN_ENVELOPES = ("Json", "JsonSchema", "Avro")
+"""The decoders of payloads whose JSON has all that a row needs: Protobuf's leaves zeros out."""
+
+
+def _value_decoder(
+    decode: Decode, wanted: Wanted, path: str, stored: StoredSchemas | None
+) -> Decoder:
+    """Return what decodes payloads, opened if they are envelopes.
+
+    Raises:
+        Stalled: SPEC_INVALID, as ``decoder``; or payloads of the format are no envelopes.
+    """
+    if decode.envelope is None:
+        return decoder(decode, wanted, path, stored)
+    for field, name in (("", decode.format), (".key", decode.key.format if decode.key else "Json")):
+        if name not in _IN_ENVELOPES:
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"{path}.decode.envelope: {decode.envelope} needs decode{field}.format "
+                f"{', '.join(_IN_ENVELOPES)}, not {name}",
+            )
+    from landfall.pipeline.decoders.debezium import Debezium  # noqa: PLC0415  # if it is used
+
+    # Values that JSON can say exactly, with the types that Kafka Connect gives names.
+    common = decode.model_copy(update={"values": ValueForm.COMMON})
+    payloads = keys = None
+    if decode.format != "Json":
+        options = {"connectTypes": True} if decode.format == "Avro" else {}
+        typed = common.model_copy(update={"options": options | decode.options})
+        payloads = decoder(typed, Debezium.of_payloads(wanted), path, stored)
+    if decode.key is not None:
+        of_keys = Wanted(json=True, is_key=True)
+        keys = _key_decoder(common, decode.key, of_keys, path, stored)
+    with spec_errors(f"{path}.decode"):
+        return Debezium.of(payloads, keys, wanted)
 
 
 def _check_schemas(spec: GroupSpec, router: Router, format_: Format, path: str) -> bool:
@@ -343,6 +392,12 @@ def _check_schemas(spec: GroupSpec, router: Router, format_: Format, path: str) 
         what = "output.columns: FromSchema" if from_schema else f"output.format: {name}"
         others = "decode.columns" if spec.decode.columns else "columns of keys and headers"
         reason = f"{what} takes the columns of the payloads' own schemas; leave {others} out"
+    elif spec.decode.envelope is not None and (from_schema or bodies):
+        what = "output.columns: FromSchema" if from_schema else f"output.format: {name}"
+        reason = (
+            f"{what} lands payloads by their own schemas, which are those of envelopes and not of "
+            "rows; declare decode.columns, or leave decode.envelope out"
+        )
     if reason:
         raise Stalled(Reason.SPEC_INVALID, f"{path}.{reason}")
     if declared.together is not None:

@@ -165,11 +165,17 @@ def rows_of(spec: GroupSpec, schemas: Schemas | None = None) -> Rows:
         raise FormatNotSupported(f"format {spec.output.format}")
     schemas = schemas or _NoSchemas()
     found = reader(spec, schemas)
-    if spec.transforms:
-        return Rows(found.rows, None, unchecked={"": _TRANSFORMS})
+    if reason := _changed(spec):
+        return Rows(found.rows, None, unchecked={"": reason})
     if spec.output.format == "Json" and spec.decode.format != "Json":
         return _made_json(spec, schemas)
     return found
+
+
+def _changed(spec: GroupSpec) -> str:
+    """Why what is landed of a record is not its payload; empty if it is."""
+    envelope = f"rows of envelopes of {spec.decode.envelope}" if spec.decode.envelope else ""
+    return _TRANSFORMS if spec.transforms else envelope
 
 
 class _NoSchemas:
@@ -257,8 +263,8 @@ def _declared(spec: GroupSpec) -> tuple[Column, ...]:
 
 
 def _expected_columns(spec: GroupSpec, schemas: Schemas) -> Expected:
-    if spec.transforms:
-        raise Undecided(_TRANSFORMS)
+    if reason := _changed(spec):
+        raise Undecided(reason)
     if spec.output.columns is ColumnSource.FROM_SCHEMA:
         if spec.output.format != "Parquet":
             raise Undecided(f"columns of schemas in {spec.output.format}")

@@ -86,8 +86,8 @@ TRANSFORMS: Mapping[str, Callable[[dict[str, str]], Steps]] = {
     "Flatten$Value": _flatten,
 }
 HINTS: Mapping[str, str] = {
-    "ExtractNewRecordState": "columns that read after.NAME of JSON (decode.columns with field), "
-    "and op; a delete is a row whose op is d, and a tombstone a dead letter",
+    "ExtractNewRecordState": "decode.envelope: Debezium, without which columns read after.NAME "
+    "(decode.columns with field); a delete is a row whose _op is d, and tombstones are left out",
     "Filter": "step Filter, with the predicate as its condition",
     "Cast": "step Cast, or decode.columns with types",
     "TimestampConverter": "step Cast, or decode.columns of type Timestamp",

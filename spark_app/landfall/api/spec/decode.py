@@ -351,6 +351,12 @@ class ValueForm(StrEnum):
     COMMON = "Common"
 
 
+class Envelope(StrEnum):
+    """What payloads hold around a row."""
+
+    DEBEZIUM = "Debezium"
+
+
 DecoderName = Annotated[
     str,
     built_in(
@@ -393,6 +399,9 @@ class Decode(Model):
     """Values of fields, for routes and transforms, and of JSON made of payloads. ByDecoder: as on
     the page of the decoder. Common: the same from all decoders, such as ISO 8601 text of a time.
     """
+    envelope: Envelope | None = None
+    """Debezium: payloads are changes, and a row is what it is after one, with ``_op`` and others.
+    """
     columns: Columns = ()
     """Typed columns of the output. Types are never inferred from data."""
     key: DecodeKey | None = None
@@ -406,14 +415,25 @@ class Decode(Model):
     def _without_the_default_form(
         self, handler: SerializerFunctionWrapHandler
     ) -> dict[str, object]:
-        """Leave out what is not set, so that software without this field reads stored specs."""
+        """Leave out what is not set, so that software without these fields reads stored specs."""
         whole: dict[str, object] = handler(self)
-        return {k: v for k, v in whole.items() if k != "values" or v != ValueForm.BY_DECODER}
+        unset = {"values": ValueForm.BY_DECODER, "envelope": None}
+        return {k: v for k, v in whole.items() if k not in unset or v != unset[k]}
 
     @model_validator(mode="after")
     def _columns_have_distinct_names(self) -> "Decode":
         of_key = self.key.columns if self.key else ()
         distinct(tuple(c.name for c in (*self.columns, *of_key, *self.header_columns)))
+        return self
+
+    @model_validator(mode="after")
+    def _deletes_are_told_apart(self) -> "Decode":
+        paths = {column.path for column in self.columns}
+        if self.envelope is not None and paths and not paths & {("_op",), ("_deleted",)}:
+            raise ValueError(
+                "envelope Debezium: a deleted row would look like any other; declare a column "
+                "{name: _deleted, type: Boolean} or {name: _op, type: String}"
+            )
         return self
 
     @model_validator(mode="after")

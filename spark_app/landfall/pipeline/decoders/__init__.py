@@ -140,7 +140,8 @@ class Decoded:
         by_schema: these rows by their own schemas, if that was wanted; each in exactly one.
         bad: the rows that could not be decoded or were rejected, by their position in the records
             given to ``decode``, increasing.
-        filtered: how many rows transforms left out on purpose. A decoder never filters.
+        filtered: how many rows transforms left out on purpose, and records that an
+            envelope of ``spec.decode.envelope`` has no row for. No other decoder filters.
         positions: for each kept row its position in the records given to ``decode``, shape (rows,);
             None while no row has fallen out.
         used: schemas from elsewhere that the rows given to ``decode`` were decoded with, bad ones

@@ -79,7 +79,7 @@ class Json:
         """Return rows whose payloads hold a JSON object, with its fields and columns.
 
         Args:
-            decoded: the rows as they are landed; none has fallen out; its fields are kept.
+            decoded: the rows as they are landed; its fields are kept.
             bodies: the object of each row; null where it has an error.
             errors: what is wrong, by row; it counts before what is wrong with the object.
         """

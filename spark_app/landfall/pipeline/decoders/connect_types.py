@@ -1,0 +1,101 @@
+"""Compares typed columns with the schema that JSON of Kafka Connect says of itself. Pure.
+
+A number in JSON does not say its unit. Where payloads have their schema (``schemas.enable``), it
+names the type of each field, such as ``io.debezium.time.MicroTimestamp``. A column that reads such
+a field in another unit would have wrong values, so the row is bad and the reason names the remedy.
+
+Sources: Debezium 3.6, "PostgreSQL connector", "Data type mappings"; Kafka 4.3,
+``org.apache.kafka.connect.data`` (``Date``, ``Decimal``, ``Time``, ``Timestamp``).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from landfall.api.spec import ColumnType, ColumnUnit, DecimalEncoding, ValueType
+from landfall.pipeline.decoders.typed_columns import TypedColumn
+
+_DEBEZIUM, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
+_UNITS: Mapping[str, ColumnUnit] = {
+    f"{_DEBEZIUM}Timestamp": ColumnUnit.MILLISECONDS,
+    f"{_DEBEZIUM}MicroTimestamp": ColumnUnit.MICROSECONDS,
+    f"{_DEBEZIUM}NanoTimestamp": ColumnUnit.NANOSECONDS,
+    f"{_CONNECT}Timestamp": ColumnUnit.MILLISECONDS,
+}
+"""Times since 1970, by the names of their types."""
+_DAYS = frozenset({f"{_DEBEZIUM}Date", f"{_CONNECT}Date"})
+_NO_INSTANTS = frozenset(
+    {
+        *_DAYS,
+        *(f"{_DEBEZIUM}{name}" for name in ("Time", "MicroTime", "NanoTime", "Year")),
+        *(f"{_DEBEZIUM}{name}" for name in ("MicroDuration", "NanoDuration")),
+        f"{_CONNECT}Time",
+    }
+)
+"""Numbers that are no time since 1970."""
+_DECIMAL = f"{_CONNECT}Decimal"
+
+
+class _Field(msgspec.Struct, gc=False):
+    """A field of a schema."""
+
+    field: str | None = None
+    name: str | None = None
+    fields: "tuple[_Field, ...]" = ()
+    parameters: dict[str, str] | None = None
+
+
+_SCHEMA = msgspec.json.Decoder(_Field | None)
+
+
+@dataclass(frozen=True)
+class ConnectTypes:
+    """Says which columns read a field in another unit than its schema says.
+
+    Attributes:
+        columns: by the name of the field, its column's name and declared type.
+    """
+
+    columns: Mapping[str, tuple[str, ValueType]]
+
+    @classmethod
+    def of(cls, columns: Sequence[TypedColumn]) -> "ConnectTypes":
+        """Take the columns that read a field of the row itself."""
+        single = (column for column in columns if len(column.path) == 1)
+        return cls({column.path[0]: (column.name, column.declared) for column in single})
+
+    def problem(self, schema: bytes) -> str:
+        """Return what is wrong with payloads of an envelope's schema; empty if nothing is.
+
+        Args:
+            schema: the schema as JSON, ``null`` if there is none.
+        """
+        try:
+            envelope = _SCHEMA.decode(schema)
+        except (msgspec.DecodeError, RecursionError) as error:
+            return f"schema: {error}"
+        rows = [each for each in envelope.fields if each.field == "after"] if envelope else []
+        for each in rows[0].fields if rows else ():
+            if each.name is None or each.field not in self.columns:
+                continue
+            name, declared = self.columns[each.field]
+            if remedy := _remedy(each.name, each.parameters or {}, declared):
+                return f"column {name}: the schema says {each.name}: {remedy}"
+        return ""
+
+
+def _remedy(name: str, parameters: Mapping[str, str], declared: ValueType) -> str:
+    """Return how a column of a type of this name must be declared; empty if it is so."""
+    if declared.type is ColumnType.TIMESTAMP and name in _NO_INSTANTS:
+        wanted = "Date with unit: Days" if name in _DAYS else "Int64"
+        return f"no instant; declare type: {wanted}"
+    if declared.type is ColumnType.TIMESTAMP and name in _UNITS:
+        unit = declared.unit or ColumnUnit.MILLISECONDS
+        return "" if unit in {_UNITS[name], ColumnUnit.AUTO} else f"set unit: {_UNITS[name]}"
+    if declared.type is ColumnType.DECIMAL and name == _DECIMAL:
+        scale = parameters.get("scale", "0")
+        if declared.encoding is not DecimalEncoding.BASE64:
+            return f"set encoding: Base64 and scale: {scale}"
+        return "" if str(declared.scale or 0) == scale else f"set scale: {scale}"
+    return ""
