@@ -74,8 +74,6 @@ _UNAVAILABLE_VALUES = frozenset(
     }
 )
 """What Debezium's default ``unavailable.value.placeholder`` is in values of each type."""
-_MARKS = (_PLACEHOLDER, _BASE64, _BYTES)
-"""One of these is in each payload that has such a value."""
 
 _NULL, _ABSENT = msgspec.Raw(b"null"), msgspec.Raw(b"")
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
@@ -188,12 +186,11 @@ class Debezium:
                 continue
             opened.append(document)
         # From here on rows are those that are kept.
-        places = np.flatnonzero(is_kept)
-        now = {int(place): row for row, place in enumerate(places)}
-        errors = {now[row]: error for row, error in errors.items()}
+        now = np.cumsum(is_kept) - 1
+        errors = {int(now[row]): error for row, error in errors.items()}
         decoded = decoded.keep(is_kept)
         if deleted:
-            rows = np.array([now[row] for row in deleted], np.int64)
+            rows = now[list(deleted)]
             self._with_keys(decoded.records, rows, list(deleted.values()), opened, errors)
         bodies = pa.array(opened, pa.binary())
         landed = replace(decoded, records=decoded.records.with_values(bodies))
@@ -232,7 +229,7 @@ class Debezium:
         if problem:
             raise _Bad(problem)
         meta = _meta(change)
-        if any(mark in row for mark in _MARKS):
+        if _PLACEHOLDER in row or _BASE64 in row or _BYTES in row:
             row, missing = self._without_unavailable(row)
             meta += b',"_unavailable":' + _ENCODE(missing) if missing else b""
         return change.op, row, meta
