@@ -362,7 +362,7 @@ def _value_decoder(
             )
     from landfall.pipeline.decoders.debezium import Debezium  # noqa: PLC0415  # if it is used
 
-    # Values that JSON can say exactly, with the types that Kafka Connect gives names.
+    # Values that JSON holds exactly, with the types that Kafka Connect gives names.
     common = decode.model_copy(update={"values": ValueForm.COMMON})
     payloads = keys = None
     if decode.format != "Json":
@@ -395,7 +395,7 @@ def _check_schemas(spec: GroupSpec, router: Router, format_: Format, path: str) 
     elif spec.decode.envelope is not None and (from_schema or bodies):
         what = "output.columns: FromSchema" if from_schema else f"output.format: {name}"
         reason = (
-            f"{what} lands payloads by their own schemas, which are those of envelopes and not of "
+            f"{what} lands payloads by their own schemas, in which envelopes are columns and not "
             "rows; declare decode.columns, or leave decode.envelope out"
         )
     if reason:

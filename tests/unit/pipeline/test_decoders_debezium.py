@@ -182,7 +182,7 @@ def test_what_is_expected_to_be_no_row_is_skipped() -> None:
 @pytest.mark.parametrize(
     ("payload", "error"),
     [
-        (change("t"), "op t: the table was truncated, which says nothing of single rows"),
+        (change("t"), "op t: the table was truncated, which names no single rows"),
         (change("m"), "op m: a message, which is no row of a table"),
         (change("x", None, {"id": 1}), "op 'x' is unknown"),
         ({"id": 1, "note": "a"}, "no field 'op': no change of Debezium"),
@@ -322,7 +322,7 @@ def test_a_column_that_contradicts_the_schema_is_bad(
     [found] = rows(said(name, value, **parameters), columns=[*COLUMNS, {"name": "v", **column}])
 
     if remedy:
-        assert found == f"debezium: column v: the schema says {name}: {remedy}"
+        assert found == f"debezium: column v: its schema names {name}: {remedy}"
     else:
         assert found["v"] is not None
 
@@ -418,7 +418,7 @@ def test_json_schema_gives_the_rows_that_json_gives() -> None:
 
 NEEDS = "Debezium needs decode{}.format Json, JsonSchema, Avro"
 OF_ENVELOPES = (
-    "lands payloads by their own schemas, which are those of envelopes and not of rows; declare "
+    "lands payloads by their own schemas, in which envelopes are columns and not rows; declare "
     "decode.columns, or leave decode.envelope out"
 )
 
@@ -457,7 +457,7 @@ def test_what_has_no_envelopes_is_refused(decode: Row, output: Row, error: str) 
     assert str(caught.value) == error
 
 
-def test_columns_must_tell_deleted_rows_apart() -> None:
+def test_one_column_must_mark_deleted_rows() -> None:
     with pytest.raises(Stalled, match="a deleted row would look like any other"):
         decoded([], columns=COLUMNS[:2])
 

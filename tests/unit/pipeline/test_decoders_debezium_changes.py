@@ -127,5 +127,5 @@ def test_the_schema_refuses_a_column_in_another_unit(
 
     found = decoded("_with_schema", columns)
 
-    assert f"debezium: column {name}: the schema says {remedy}" in found.bad.errors
+    assert f"debezium: column {name}: its schema names {remedy}" in found.bad.errors
     assert len(found.records) == 0

@@ -352,7 +352,7 @@ class ValueForm(StrEnum):
 
 
 class Envelope(StrEnum):
-    """What payloads hold around a row."""
+    """The form of payloads that hold a row among other things."""
 
     DEBEZIUM = "Debezium"
 
@@ -427,7 +427,7 @@ class Decode(Model):
         return self
 
     @model_validator(mode="after")
-    def _deletes_are_told_apart(self) -> "Decode":
+    def _deleted_rows_are_marked(self) -> "Decode":
         paths = {column.path for column in self.columns}
         if self.envelope is not None and paths and not paths & {("_op",), ("_deleted",)}:
             raise ValueError(

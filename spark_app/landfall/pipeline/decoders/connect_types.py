@@ -1,6 +1,6 @@
-"""Compares typed columns with the schema that JSON of Kafka Connect says of itself. Pure.
+"""Compares typed columns with the schema that JSON of Kafka Connect contains. Pure.
 
-A number in JSON does not say its unit. Where payloads have their schema (``schemas.enable``), it
+A number in JSON names no unit. Where payloads have their schema (``schemas.enable``), it
 names the type of each field, such as ``io.debezium.time.MicroTimestamp``. A column that reads such
 a field in another unit would have wrong values, so the row is bad and the reason names the remedy.
 
@@ -51,7 +51,7 @@ _SCHEMA = msgspec.json.Decoder(_Field | None)
 
 @dataclass(frozen=True)
 class ConnectTypes:
-    """Says which columns read a field in another unit than its schema says.
+    """Finds columns that read a field in another unit than its schema names.
 
     Attributes:
         columns: by the name of the field, its column's name and declared type.
@@ -81,7 +81,7 @@ class ConnectTypes:
                 continue
             name, declared = self.columns[each.field]
             if remedy := _remedy(each.name, each.parameters or {}, declared):
-                return f"column {name}: the schema says {each.name}: {remedy}"
+                return f"column {name}: its schema names {each.name}: {remedy}"
         return ""
 
 

@@ -4,13 +4,13 @@
 decoders with JSON shares:
 
 1. The decoder makes a JSON object of the payload, with common values (``common_values``), so that
-   a time is one from every format. ``Json`` payloads are JSON already. If they say their schema,
-   as with ``schemas.enable`` of Kafka Connect, what is in ``payload`` counts.
+   a time is one from every format. ``Json`` payloads are JSON already. If they have a schema, as
+   with ``schemas.enable`` of Kafka Connect, what is in ``payload`` counts.
 2. The object becomes a row, by the table below, or is skipped, or is bad.
 3. ``Json`` reads fields and typed columns of the row, and the row is landed as JSON.
 
 ==================================  ==============================================================
-payload                             what becomes of it
+payload                             outcome
 ==================================  ==============================================================
 ``op`` c, r, u                      the row is ``after``
 ``op`` d                            the row is ``before``, and what is absent or null there is
@@ -58,7 +58,7 @@ from landfall.pipeline.records import Records
 OP, DELETED, SOURCE_TS = "_op", "_deleted", "_source_ts"
 SOURCE, UNAVAILABLE = "_source", "_unavailable"
 OWN_NAMES = frozenset({OP, DELETED, SOURCE_TS, SOURCE, UNAVAILABLE})
-"""The names of the members that a row has in addition to those of the table."""
+"""The names of the members that a row has in addition to the columns of the table."""
 
 _PLACEHOLDER = b"__debezium_unavailable_value"
 _BASE64 = base64.b64encode(_PLACEHOLDER)
@@ -73,7 +73,7 @@ _UNAVAILABLE_VALUES = frozenset(
         b'"{\\"%s\\":\\"%s\\"}"' % (_PLACEHOLDER, _PLACEHOLDER),  # hstore, as text
     }
 )
-"""What Debezium's default ``unavailable.value.placeholder`` is in values of each type."""
+"""Debezium's default ``unavailable.value.placeholder``, in values of each type."""
 
 _NULL, _ABSENT = msgspec.Raw(b"null"), msgspec.Raw(b"")
 _UNREADABLE = (msgspec.DecodeError, ValueError, RecursionError)
@@ -83,13 +83,13 @@ _SCHEMA_CHANGE = frozenset({"databaseName", "ddl", "tableChanges"})
 _ROW_OPS = {"c": b"false", "r": b"false", "u": b"false", "d": b"true"}
 """The letters of changes of rows, and whether each is a deletion."""
 _NO_ROWS = {
-    "t": "op t: the table was truncated, which says nothing of single rows",
+    "t": "op t: the table was truncated, which names no single rows",
     "m": "op m: a message, which is no row of a table",
 }
 
 
 class _Change(msgspec.Struct, gc=False):
-    """An envelope, or with ``payload`` what is around one that says its schema."""
+    """An envelope, or with ``payload`` what is around one that contains its schema."""
 
     op: str | None = None
     before: msgspec.Raw = _NULL
@@ -112,7 +112,7 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 class _Bad(Exception):  # noqa: N818  # a fact about a payload
-    """The payload is no row; the text says why."""
+    """The payload is no row; the text is the reason."""
 
 
 class _Skipped(Exception):  # noqa: N818
@@ -128,7 +128,7 @@ class Debezium:
         keys: makes JSON of keys; None if the group does not decode them.
         rows: decodes rows.
         columns: the names of the row that typed columns are read from, and ``_unavailable``.
-        types: what schemas in payloads say of these columns.
+        types: compares these columns with schemas in payloads.
     """
 
     payloads: Decoder | None
