@@ -119,6 +119,23 @@ def test_earlier_snapshots_of_iceberg_tables_are_read(engines: Engines, tmp_path
 
 
 @suite
+def test_spark_deletes_no_file_of_iceberg_tables(engines: Engines, tmp_path: Path) -> None:
+    table = PublishedOrders(TablePlaces(tmp_path), "Iceberg", engines).land(0, 40, 100).publish()
+    named = "table => 'lake.orders'"
+
+    for call in (
+        f"expire_snapshots({named}, older_than => timestamp '2100-01-01 00:00:00')",
+        f"remove_orphan_files({named}, older_than => timestamp '2020-01-01 00:00:00')",
+    ):
+        with pytest.raises(EngineError, match=r"gc\.enabled|GC is disabled"):
+            table.spark(f"call landfall.system.{call}")
+    table.spark(f"call landfall.system.rewrite_manifests({named})")
+
+    table.land(100, 120).publish()
+    assert table.spark(EVERYTHING) == rows_of(range(120))
+
+
+@suite
 def test_iceberg_tables_whose_columns_changed_are_read(engines: Engines, tmp_path: Path) -> None:
     narrow = [{**c, "type": "Int32"} if c["name"] == "id" else c for c in COLUMNS[:2]]
     table = (

@@ -16,7 +16,9 @@ after it, in the same commit.
 Metadata and manifests are what any client that may write to the table has put there, so they are
 read with bounded memory (``memory_limit``).
 
-``position`` finds the position of a table that other engines change, too. ``copies`` copies files
+``position`` finds the position of a table that other engines change, too. ``maintenance`` expires
+snapshots, of tables that were created with it or whose publisher asks for it; a table whose
+maintenance fails is published all the same. ``copies`` copies files
 that cannot be added as they are. Earlier versions added them, so their tables are searched once,
 and marked by the property ``landfall.timestamps`` if they have none.
 """
@@ -26,12 +28,15 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
 
 from landfall.api.spec import TopicSpecs
-from landfall.errors import DestinationAway, Reason, Stalled
+from landfall.api.values import duration
+from landfall.errors import DestinationAway, LandfallError, Reason, Stalled
 from landfall.ledger.names.object_names import parse_key
 from landfall.memory_limit import bounded
 from landfall.pipeline.decoders.options import read_options
@@ -39,6 +44,7 @@ from landfall.publish import Stretch, VisibleObject
 from landfall.publish.context import Context
 from landfall.publish.iceberg.catalog import Connection, file_properties
 from landfall.publish.iceberg.copies import Copies
+from landfall.publish.iceberg.expiry import Limits
 from landfall.publish.iceberg.files import (
     NewColumns,
     as_iceberg,
@@ -75,6 +81,9 @@ from landfall.publish.table_names import TableNames, check_parquet, destination
 from landfall.publish.table_position import TablePosition
 from landfall.publish.tables import ChoiceOptions, Next, TablePublisher
 
+if TYPE_CHECKING:
+    from landfall.publish.iceberg.maintenance import Maintenance
+
 log = logging.getLogger(__name__)
 
 FORMAT_VERSION = 2
@@ -82,6 +91,13 @@ FORMAT_VERSION = 2
 MAX_TRIES = 20
 """How often one pass reads a table again that other writers keep changing."""
 _IN_MEMORY = {"commit.retry.num-retries": "0"}
+_UNLESS_SET = {
+    # pyiceberg merges manifests from 100 on, and every query reads all of them. A merge decodes the
+    # whole manifest, so it is kept small as well.
+    "commit.manifest.min-count-to-merge": "20",
+    "commit.manifest.target-size-bytes": str(1 << 20),
+}
+"""What our commits do in a table that says nothing about it."""
 _LOWER = {"hive", "glue"}
 """Catalogs whose names have lower case letters only."""
 _CATALOG = {
@@ -96,10 +112,31 @@ _CREATED = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
 }
+_MAINTAINED = "landfall.maintenance"
+"""Property of a table: ``true`` or ``false``. Tables that Landfall creates have ``true``."""
 _TIMESTAMPS = "landfall.timestamps"
 _MARKED = {_TIMESTAMPS: "microseconds"}
 """No file of the table holds milliseconds, or its owner wants those that do: any value will do."""
 _Property = str | int | float | bool
+
+
+class MaintenanceOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """The option ``maintenance``: which snapshots of its own a publisher keeps."""
+
+    enabled: bool = True
+    keep_snapshots: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = Limits().count
+    expire_after: str = "5d"
+
+    def limits(self) -> Limits:
+        """Return the limits.
+
+        Raises:
+            ValueError: ``expireAfter`` is no duration.
+        """
+        try:
+            return Limits(self.keep_snapshots, duration(self.expire_after))
+        except ValueError as error:
+            raise ValueError(f"option maintenance.expireAfter: {error}") from None
 
 
 class IcebergOptions(ChoiceOptions, kw_only=True):
@@ -110,6 +147,7 @@ class IcebergOptions(ChoiceOptions, kw_only=True):
     partition_by: list[str] | None = None
     properties: dict[str, _Property] = {}  # noqa: RUF012  # copied by msgspec
     schema_evolution: Literal["Add", "None"] = "Add"
+    maintenance: MaintenanceOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -121,12 +159,16 @@ class TableSettings:
         partition_by: the partition fields of a topic's table; None for those that its route has.
         specs: of the topics; None for none.
         schema_evolution: whether columns are added: ``Add`` or ``None``.
+        limits: the snapshots that are kept.
+        maintains: whether tables are maintained; None for those whose property says so.
     """
 
     properties: Mapping[str, str]
     partition_by: tuple[PartitionField, ...] | None = ()
     specs: TopicSpecs | None = None
     schema_evolution: str = "Add"
+    limits: Limits = field(default_factory=Limits)
+    maintains: bool | None = None
 
     @classmethod
     def of(cls, options: IcebergOptions, specs: TopicSpecs) -> "TableSettings":
@@ -146,7 +188,22 @@ class TableSettings:
                 f"option properties: format-version must be 1 or {FORMAT_VERSION}, which Landfall "
                 f"can write, got {properties['format-version']}"
             )
-        return cls(properties, fields, specs, options.schema_evolution)
+        maintenance = options.maintenance
+        return cls(
+            properties,
+            fields,
+            specs,
+            options.schema_evolution,
+            (maintenance or MaintenanceOptions()).limits(),
+            maintenance.enabled if maintenance else None,
+        )
+
+    def maintained(self, properties: Mapping[str, str]) -> bool:
+        """Return whether a table with some properties is maintained: each side can refuse it."""
+        of_table = properties.get(_MAINTAINED, "").lower()
+        return self.maintains is not False and (
+            of_table == "true" or (self.maintains is True and of_table != "false")
+        )
 
     def fields(self, topic: str, columns: Any) -> tuple[PartitionField, ...]:
         """The partition fields of a topic's table with some columns."""
@@ -250,6 +307,7 @@ class IcebergTables:
                 changes = followed(table, stretch, position, partial(self._files_of, loaded))
                 with suppress(CommitFailedException):  # another client has changed the table
                     if self._change(loaded, stretch, changes, position, made):
+                        self._maintain(loaded)
                         return stretch.through
         raise _contended(table)
 
@@ -279,6 +337,23 @@ class IcebergTables:
                         return
         raise _contended(table)
 
+    @cached_property
+    def _maintenance(self) -> "Maintenance":
+        from landfall.publish.iceberg.maintenance import Maintenance  # noqa: PLC0415  # an extra
+
+        return Maintenance(self.key, self.settings.limits, self.url(""))
+
+    def _maintain(self, loaded: Any) -> None:
+        """Expire snapshots of a table; a failure is logged, and the next commit tries again."""
+        table = ".".join(loaded.name())
+        if not self.settings.maintained(loaded.properties):
+            return
+        try:
+            with self.connection.errors("maintain", table), bounded():
+                self._maintenance.maintain(loaded)
+        except LandfallError as error:
+            log.warning("maintenance failed", extra={"table": table, "error": str(error)})
+
     def _load(self, table: str) -> Any:
         from pyiceberg.exceptions import NoSuchTableError  # noqa: PLC0415  # an extra
 
@@ -294,7 +369,8 @@ class IcebergTables:
                 f"versions up to {FORMAT_VERSION}; publish to another table",
             )
         # Set here only: as a property of the table it would apply to other writers, too.
-        loaded.metadata.properties.update(_IN_MEMORY)
+        properties = loaded.metadata.properties
+        properties.update({**_UNLESS_SET, **properties, **_IN_MEMORY})
         return loaded
 
     def _position(self, loaded: Any) -> TablePosition:
@@ -330,7 +406,12 @@ class IcebergTables:
                 table,
                 made.schema,
                 partition_spec=made.spec,
-                properties={**_CREATED, **_MARKED, **self.settings.properties},
+                properties={
+                    **_CREATED,
+                    **_MARKED,
+                    _MAINTAINED: "true",
+                    **self.settings.properties,
+                },
             )
 
     def _files_of(self, loaded: Any, keys: Sequence[str]) -> dict[str, TableFile]:
@@ -386,7 +467,9 @@ class IcebergTables:
         if changes.passed_over:
             summary["landfall.passedOver"] = ",".join(map(str, changes.passed_over))
         reached = TablePosition(stretch.through, changes.left_out)
-        with bounded(), loaded.transaction() as transaction:
+        from landfall.publish.iceberg.changing import Change  # noqa: PLC0415  # an extra
+
+        with bounded(), Change(loaded) as transaction:
             if position is None and loaded.metadata.current_snapshot_id is not None:
                 _delete_all(transaction)
             _set_mapping(transaction)
@@ -456,6 +539,8 @@ class IcebergTables:
 
     def _add(self, transaction: Any, position: TablePosition, snapshot: "_Snapshot") -> None:
         """Add a snapshot with a position, and the properties that go with it."""
+        from landfall.publish.iceberg.changing import ChangeFiles  # noqa: PLC0415  # an extra
+
         group, lane = self.lane
         properties = transaction.table_metadata.properties
         left_out = position.left_out or frozenset()
@@ -465,16 +550,9 @@ class IcebergTables:
             **positions(self.key, position.through, left_out),
             **snapshot.summary,
         }
-        update = transaction.update_snapshot(named)
-        merges = properties.get("commit.manifest-merge.enabled", "false").lower() == "true"
-        appending = update.merge_append() if merges else update.fast_append()
-        default = transaction.table_metadata.default_spec_id
-        if snapshot.removed or any(each.spec_id != default for each in snapshot.files):
-            from landfall.publish.iceberg.changing import ChangeFiles  # noqa: PLC0415  # an extra
-
-            appending = ChangeFiles.of(
-                transaction, named, snapshot.removed, moves_rows=snapshot.moves_rows
-            )
+        appending = ChangeFiles.of(
+            transaction, named, snapshot.removed, moves_rows=snapshot.moves_rows
+        )
         with appending as append:
             for each in snapshot.files:
                 append.append_data_file(each)

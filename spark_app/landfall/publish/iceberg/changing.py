@@ -1,4 +1,4 @@
-"""A snapshot that adds files to an Iceberg table, under any of its specs, and removes some.
+"""Changes of an Iceberg table: snapshots that add files under any spec, and remove some.
 
 A table whose partitioning was changed keeps its earlier specs, and each data file belongs to one of
 them. pyiceberg appends every file under the table's current spec; landed files are written without
@@ -21,6 +21,8 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
 )
+from pyiceberg.table import Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import (
     Operation,
     SnapshotSummaryCollector,
@@ -28,6 +30,24 @@ from pyiceberg.table.snapshots import (
     update_snapshot_summaries,
 )
 from pyiceberg.table.update.snapshot import _MergeAppendFiles
+
+
+class Change(Transaction):
+    """A transaction that computes the metadata once for each update.
+
+    pyiceberg applies all updates to a copy of the metadata whenever it looks at it, a dozen times a
+    commit, and a copy of 600 snapshots takes 30 ms of CPU time.
+    """
+
+    _known: tuple[Any, Any, TableMetadata] | None = None
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        """The metadata of the table with all updates; it must not be changed."""
+        base, updates = self._table.metadata, self._updates
+        if self._known is None or self._known[0] is not base or self._known[1] is not updates:
+            self._known = (base, updates, super().table_metadata)
+        return self._known[2]
 
 
 class ChangeFiles(_MergeAppendFiles):
@@ -69,6 +89,14 @@ class ChangeFiles(_MergeAppendFiles):
             by_spec[file.spec_id].append(file)
         added = [self._added_manifest(spec_id, files) for spec_id, files in by_spec.items()]
         return self._process_manifests([*added, *self._existing_manifests()])
+
+    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        """Merge manifests; those written for this snapshot and merged go once it is committed."""
+        merged = super()._process_manifests(manifests)
+        named = {each.manifest_path for each in merged}
+        self._uncommitted_manifests += [p for p in self._written_manifests if p not in named]
+        self._written_manifests = [p for p in self._written_manifests if p in named]
+        return merged
 
     def _existing_manifests(self) -> list[ManifestFile]:
         self._deleted_data_files = set()

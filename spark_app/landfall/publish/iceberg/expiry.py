@@ -1,0 +1,99 @@
+"""Chooses the snapshots of an Iceberg table that expire. Pure.
+
+Every commit adds a snapshot, and every commit reads and writes the list of all of them: a table
+with a commit a minute that keeps them all needs half a second of CPU time for a commit after ten
+hours. Snapshots of this publisher expire, each of which names its position in its summary. It keeps
+the newest ones, and of those before them the last one of each hour, until they are old.
+
+==============================================  ==================================================
+never expires                                   without that rule
+==============================================  ==================================================
+a snapshot that this publisher has not made     a user loses a snapshot that another engine keeps
+the snapshot of a branch or tag                 catalogs remove the branch or tag with it; without
+                                                the branch ``main`` the table is empty
+the last own snapshot before one of those       after a rollback, no ancestor names a position, and
+                                                the table stops
+a snapshot of the last minutes                  a query that was planned by it finds no manifest
+==============================================  ==================================================
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+LEAST_AGE = timedelta(minutes=10)
+"""No snapshot expires before."""
+_MS = timedelta(milliseconds=1)
+_HOUR_MS = timedelta(hours=1) // _MS
+_AGE, _COUNT = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
+"""Properties of a table: all snapshots up to an age in milliseconds, and at least so many, stay.
+
+Source: https://iceberg.apache.org/docs/latest/configuration/#table-behavior-properties.
+"""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The snapshots that a table keeps.
+
+    Attributes:
+        count: how many of the newest ones.
+        age: of those before them, for how long one an hour is kept.
+    """
+
+    count: int = 100
+    age: timedelta = timedelta(days=5)
+
+
+def expired(metadata: Any, key: str, limits: Limits, now_ms: int) -> list[Any]:
+    """Return the snapshots of a table that expire, oldest first.
+
+    Args:
+        metadata: ``TableMetadata`` of the table.
+        key: the name of the position, which own snapshots have in their summary.
+        limits: what is kept. The table's properties ``history.expire.*`` keep more.
+        now_ms: the time, in milliseconds since 1970.
+
+    Raises:
+        ValueError: a property ``history.expire.*`` is no number.
+    """
+    own = sorted((each for each in metadata.snapshots if is_own(each, key)), key=_order)
+    count = max(limits.count, _number(metadata.properties, _COUNT))
+    if len(own) <= count:
+        return []
+    young = now_ms - max(LEAST_AGE // _MS, _number(metadata.properties, _AGE))
+    oldest = now_ms - limits.age // _MS
+    kept = {each.snapshot_id for each in own[-count:]} | {*_of_others(metadata, key)}
+    last_of_hour = {each.timestamp_ms // _HOUR_MS: each for each in own}
+    kept |= {each.snapshot_id for each in last_of_hour.values() if each.timestamp_ms >= oldest}
+    return [each for each in own if each.snapshot_id not in kept and each.timestamp_ms < young]
+
+
+def is_own(snapshot: Any, key: str) -> bool:
+    """Return whether the publisher with this position has made a snapshot."""
+    return bool(snapshot.summary) and key in snapshot.summary.additional_properties
+
+
+def _of_others(metadata: Any, key: str) -> Iterator[int]:
+    """Yield branches, tags and snapshots of others, and the last own snapshot before each."""
+    known = {each.snapshot_id: each for each in metadata.snapshots}
+    others = (each.snapshot_id for each in metadata.snapshots if not is_own(each, key))
+    seen = set[int]()
+    for start in (*(ref.snapshot_id for ref in metadata.refs.values()), *others):
+        at = known.get(start)
+        while at is not None and at.snapshot_id not in seen:
+            seen.add(at.snapshot_id)
+            yield at.snapshot_id
+            at = None if is_own(at, key) else known.get(at.parent_snapshot_id)
+
+
+def _number(properties: Mapping[str, str], name: str) -> int:
+    try:
+        return int(properties.get(name, 0))
+    except ValueError:
+        raise ValueError(f"property {name} is no number: {properties[name]!r}") from None
+
+
+def _order(snapshot: Any) -> tuple[int, int]:
+    return (snapshot.sequence_number or 0, snapshot.timestamp_ms)

@@ -1,0 +1,181 @@
+"""Expires snapshots of an Iceberg table, and deletes the files of metadata that only they name.
+
+One commit of the catalog removes a batch of snapshots and stores the names of the files in a
+property. The next batch deletes these files first. A publisher that is killed in between leaves
+nothing behind, and a query that was planned by a snapshot has time to end. The commit is refused if
+a branch or tag has changed since the table was read.
+
+Only manifest lists and manifests are deleted: ``*.avro`` in the table's own folder of metadata.
+Data files are landed objects, which the ledger alone deletes. The names come from metadata that any
+client of the table can write, so a name with another form, or in another folder, is skipped.
+
+Imports pyiceberg, which is an extra: import this where it is needed.
+"""
+
+import logging
+import re
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import PrivateAttr
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
+
+from landfall.publish.iceberg.changing import Change
+from landfall.publish.iceberg.expiry import Limits, expired
+from landfall.publish.table_position import pack, unpack
+
+log = logging.getLogger(__name__)
+
+BATCH = 25
+"""How many snapshots expire in one commit at least: so one commit in 25 is added."""
+MAX_BATCH = 500
+"""How many expire in one commit at most; a table with more is caught up with by later commits."""
+_MAX_LISTS = 2_000
+"""With more snapshots than that, manifests are left: to read who names them takes too long."""
+_WORKERS = 16
+_MANIFEST = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-m\d+\.avro"
+_NAME = re.compile(rf"snap-\d+-\d+-[0-9a-f-]{{36}}\.avro|{_MANIFEST}", re.ASCII)
+"""The names that pyiceberg gives to manifest lists and manifests."""
+
+
+class _SameRefs(AssertRefSnapshotId):
+    """Requires that no branch or tag has changed, and that there is no new one.
+
+    A REST catalog knows it as the requirement of the branch ``main`` alone, and is told the other
+    ones as well. There a new tag is not noticed: such a catalog has no requirement for it.
+    """
+
+    _refs: Mapping[str, int] = PrivateAttr()
+
+    @classmethod
+    def of(cls, metadata: Any) -> "_SameRefs":
+        made = cls.model_validate({"ref": MAIN_BRANCH, "snapshot-id": metadata.current_snapshot_id})
+        made._refs = _refs(metadata)  # noqa: SLF001  # of this class
+        return made
+
+    def validate(self, base_metadata: Any) -> None:  # type: ignore[override]  # as its base does
+        super().validate(base_metadata)
+        if _refs(base_metadata) != self._refs:
+            raise CommitFailedException("Requirement failed: a branch or tag has changed")
+
+
+def _refs(metadata: Any) -> dict[str, int]:
+    return {name: ref.snapshot_id for name, ref in metadata.refs.items()}
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """Maintains the tables of a publisher.
+
+    Attributes:
+        key: the name of the position.
+        limits: the snapshots that are kept.
+        landed: the URL of the output root, in which nothing is deleted.
+    """
+
+    key: str
+    limits: Limits
+    landed: str
+    _manifests: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The manifests that each manifest list names, by paths; lists never change."""
+
+    @property
+    def property(self) -> str:
+        """The property of a table with the names of the files that the next batch deletes."""
+        return f"{self.key}.expired-files"
+
+    def maintain(self, loaded: Any) -> int:
+        """Expire snapshots of a table after a commit, if enough are due; return how many.
+
+        Raises:
+            ValueError: a property of the table is no number, or names no files.
+        """
+        metadata = loaded.metadata
+        due = expired(metadata, self.key, self.limits, metadata.last_updated_ms)[:MAX_BATCH]
+        if len(due) < BATCH or metadata.current_snapshot_id is None:
+            return 0
+        gone = {each.snapshot_id for each in due}
+        kept = [each for each in metadata.snapshots if each.snapshot_id not in gone]
+        lists = {each.manifest_list for each in kept}
+        garbage = {each.manifest_list for each in due}
+        if len(metadata.snapshots) <= _MAX_LISTS:
+            named = self._named(loaded.io, metadata.snapshots)
+            lists |= set().union(*(named[each.manifest_list] for each in kept))
+            garbage |= set().union(*(named[each.manifest_list] for each in due))
+        left = self._delete(loaded, lists)
+        names = left | self._names(loaded, garbage - lists)
+        refs = _refs(metadata).items()
+        requirements = (
+            _SameRefs.of(metadata),
+            *(
+                AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": of})
+                for name, of in refs
+            ),
+        )
+        with suppress(CommitFailedException), Change(loaded) as change:
+            removed = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [*gone]})
+            change._apply((removed,), requirements)  # noqa: SLF001  # as ``ExpireSnapshots`` does
+            change.set_properties({self.property: pack(names)})
+        if loaded.metadata.snapshot_by_id(due[0].snapshot_id) is not None:
+            return 0  # another client has changed the table: the next commit tries again
+        log.info(
+            "snapshots expired",
+            extra={"table": ".".join(loaded.name()), "snapshots": len(due), "kept": len(kept)},
+        )
+        return len(due)
+
+    def _named(self, io: Any, snapshots: Iterable[Any]) -> Mapping[str, frozenset[str]]:
+        """Return the manifests of snapshots, by manifest list; each list is read once."""
+        by_list = {each.manifest_list: each for each in snapshots}
+        for path in self._manifests.keys() - by_list.keys():
+            del self._manifests[path]
+        new = [path for path in by_list if path not in self._manifests]
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            for path, found in zip(
+                new, pool.map(lambda path: by_list[path].manifests(io), new), strict=True
+            ):
+                self._manifests[path] = frozenset(each.manifest_path for each in found)
+        return self._manifests
+
+    def _delete(self, loaded: Any, needed: Collection[str]) -> set[str]:
+        """Delete the files of the batch before, except needed ones; return those that are left."""
+        folder = _folder(loaded)
+        try:
+            names = unpack(loaded.properties.get(self.property, "")) or frozenset()
+        except ValueError as error:
+            raise ValueError(f"property {self.property} names no files: {error}") from error
+        paths = [f"{folder}/{name}" for name in names if _NAME.fullmatch(name)]
+        if f"{folder}/".startswith(self.landed):
+            return set()
+
+        def deleted(path: str) -> bool:
+            try:
+                loaded.io.delete(path)
+            except FileNotFoundError:
+                return True
+            except OSError as error:
+                log.warning("file not deleted", extra={"url": path, "error": str(error)})
+                return False
+            return True
+
+        paths = [path for path in paths if path not in needed]
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            done = dict(zip(paths, pool.map(deleted, paths), strict=True))
+        return {path.removeprefix(f"{folder}/") for path, is_gone in done.items() if not is_gone}
+
+    def _names(self, loaded: Any, paths: Iterable[str]) -> set[str]:
+        """Return the names of files in the table's folder of metadata."""
+        folder = f"{_folder(loaded)}/"
+        names = (path.removeprefix(folder) for path in paths if path.startswith(folder))
+        return {name for name in names if _NAME.fullmatch(name)}
+
+
+def _folder(loaded: Any) -> str:
+    """The folder of a table's metadata."""
+    path = loaded.properties.get("write.metadata.path") or f"{loaded.location()}/metadata"
+    return str(path).rstrip("/")
