@@ -97,7 +97,7 @@ _UNLESS_SET = {
     "commit.manifest.min-count-to-merge": "20",
     "commit.manifest.target-size-bytes": str(1 << 20),
 }
-"""What our commits do in a table that says nothing about it."""
+"""Properties that our commits assume in a table that does not set them."""
 _LOWER = {"hive", "glue"}
 """Catalogs whose names have lower case letters only."""
 _CATALOG = {
@@ -160,7 +160,7 @@ class TableSettings:
         specs: of the topics; None for none.
         schema_evolution: whether columns are added: ``Add`` or ``None``.
         limits: the snapshots that are kept.
-        maintains: whether tables are maintained; None for those whose property says so.
+        maintains: whether tables are maintained; None: by the property of each table.
     """
 
     properties: Mapping[str, str]

@@ -2,7 +2,7 @@
 
 One commit of the catalog removes a batch of snapshots and stores the names of the files in a
 property. The next batch deletes these files first. A publisher that is killed in between leaves
-nothing behind, and a query that was planned by a snapshot has time to end. The commit is refused if
+no garbage, and a query that was planned by a snapshot has time to end. The commit is refused if
 a branch or tag has changed since the table was read.
 
 Only manifest lists and manifests are deleted: ``*.avro`` in the table's own folder of metadata.
@@ -46,8 +46,8 @@ _NAME = re.compile(rf"snap-\d+-\d+-[0-9a-f-]{{36}}\.avro|{_MANIFEST}", re.ASCII)
 class _SameRefs(AssertRefSnapshotId):
     """Requires that no branch or tag has changed, and that there is no new one.
 
-    A REST catalog knows it as the requirement of the branch ``main`` alone, and is told the other
-    ones as well. There a new tag is not noticed: such a catalog has no requirement for it.
+    A REST catalog knows it as the requirement of the branch ``main`` alone, and gets one for each
+    other branch and tag as well. It has no requirement that a new tag would violate.
     """
 
     _refs: Mapping[str, int] = PrivateAttr()
