@@ -400,7 +400,7 @@ class Decode(Model):
     the page of the decoder. Common: the same from all decoders, such as ISO 8601 text of a time.
     """
     envelope: Envelope | None = None
-    """Debezium: payloads are changes, and a row is what it is after one, with ``_op`` and others.
+    """Debezium: payloads are changes; a row is the state after one, with ``_op`` and more columns.
     """
     columns: Columns = ()
     """Typed columns of the output. Types are never inferred from data."""

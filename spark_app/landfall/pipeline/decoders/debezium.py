@@ -141,7 +141,7 @@ class Debezium:
 
     @classmethod
     def of(cls, payloads: Decoder | None, keys: Decoder | None, wanted: Wanted) -> "Debezium":
-        """Build the decoder of what is wanted of rows; see the class for the others."""
+        """Build the decoder of what is wanted of rows; arguments are as of the class."""
         paths = tuple(path for path in wanted.fields if path not in cls.of_schemas)
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         names = frozenset(column.path[0] for column in typed)

@@ -2,7 +2,7 @@
 
 Every commit adds a snapshot, and every commit reads and writes the list of all of them: a table
 with a commit a minute that keeps them all needs half a second of CPU time for a commit after ten
-hours. Snapshots of this publisher expire, each of which names its position in its summary. It keeps
+hours. Snapshots of this publisher expire: each names the position in its summary. It keeps
 the newest ones, and of those before them the last one of each hour, until they are old.
 
 ==============================================  ==================================================
@@ -76,7 +76,7 @@ def is_own(snapshot: Any, key: str) -> bool:
 
 
 def _of_others(metadata: Any, key: str) -> Iterator[int]:
-    """Yield branches, tags and snapshots of others, and the last own snapshot before each."""
+    """Yield branches, tags, snapshots of other engines, and the last own one before each."""
     known = {each.snapshot_id: each for each in metadata.snapshots}
     others = (each.snapshot_id for each in metadata.snapshots if not is_own(each, key))
     seen = set[int]()

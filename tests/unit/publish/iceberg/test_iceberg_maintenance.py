@@ -52,7 +52,7 @@ def metadata(snapshots: Iterable[Any], properties: Any = None, **tags: int) -> A
 
 
 def each_minute(count: int, others: Iterable[int] = ()) -> list[Any]:
-    """Snapshots 1 to ``count``, the last of them now; some are of others."""
+    """Snapshots 1 to ``count``, the last of them now; some are of other engines."""
     ages = range(count - 1, -1, -1)
     return [
         snapshot(number, NOW - age * MINUTE, number - 1 or None, own=number not in {*others})
@@ -133,7 +133,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def maintained(root: Path, count: int = 4) -> Lake:
-    """A table that keeps some snapshots, and all those of the last ten minutes."""
+    """A table that keeps some snapshots, and all of the last ten minutes."""
     lake = iceberg_lake(root)
     settings = TableSettings({}, limits=Limits(count, NO_HOURS))
     connect: Callable[[], Any] = lake.connect
