@@ -195,6 +195,11 @@ def test_what_is_expected_to_be_no_row_is_skipped() -> None:
         ),
         (change("c", None, [1]), "op c: after is no object"),
         (change("c", None, {"_op": 1}), "the row has a column _op, a name that the envelope gives"),
+        (
+            b'{"op":"c","after":{"\\u005fop":1}}',
+            "the row has a column _op, a name that the envelope gives",
+        ),
+        (b'{"op":"c","after":{"_a":1,"\xff":1}}', "not UTF-8: invalid start byte at byte 0"),
         (change(1), "Expected `str | null`, got `int` - at `$.op`"),  # type: ignore[arg-type]
         (b"{", "Input data was truncated"),
         ([1], "Expected `object`, got `array`"),

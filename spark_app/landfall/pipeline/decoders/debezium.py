@@ -210,11 +210,11 @@ class Debezium:
         except _UNREADABLE as error:
             mended = without_half_pairs(payload)
             if mended == payload:
-                raise _Bad(str(error)) from error
+                raise _Bad(_reason(error)) from error
         try:
             return self._read(mended)
         except _UNREADABLE as error:
-            raise _Bad(str(error)) from error
+            raise _Bad(_reason(error)) from error
 
     def _read(self, payload: bytes) -> tuple[str, bytes, bytes]:
         change, problem = _CHANGE.decode(payload), ""
@@ -296,14 +296,26 @@ def _with_key(before: bytes, key: bytes | None) -> bytes:
     return _ENCODE(document)
 
 
+def _reason(error: Exception) -> str:
+    """Return why JSON cannot be read; it has no bytes of the payload."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8: {error.reason} at byte {error.start}"
+    return str(error)
+
+
 def _together(row: bytes, meta: bytes) -> bytes:
     """Return a row with more members.
 
     Raises:
-        _Bad: the row has one of them, too.
+        _Bad: the row has one of them, too, or names that are no text.
     """
-    if b'"_' in row and (own := OWN_NAMES & _DOCUMENT.decode(row).keys()):
-        raise _Bad(f"the row has a column {min(own)}, a name that the envelope gives")
+    if b'"_' in row or b'"\\u005' in row:
+        try:
+            own = OWN_NAMES & _DOCUMENT.decode(row).keys()
+        except _UNREADABLE as error:
+            raise _Bad(_reason(error)) from error
+        if own:
+            raise _Bad(f"the row has a column {min(own)}, a name that the envelope gives")
     inside = row[1:-1].strip()
     return b"{%s,%s}" % (inside, meta) if inside else b"{%s}" % meta
 
