@@ -102,8 +102,8 @@ def test_two_groups_on_one_output_root_are_refused(scene: Scene, processes: Proc
     refused = processes.run(scene.document(name="second"))
 
     message = (
-        "landfall: OutputOccupied: _landfall/owner.json assigns the output root to "
-        "default/first, not to default/second"
+        "landfall: OutputOccupied: the output root belongs to default/first, not to "
+        "default/second: see _landfall/owner.json"
     )
     assert refused.end() == ExitCode.STALLED, refused.said
     assert refused.said.splitlines()[1:] == [message]

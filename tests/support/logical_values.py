@@ -348,7 +348,7 @@ _VALUES: tuple[tuple[str, Any, Any, tuple[tuple[str, Any, Any], ...]], ...] = (
     ),
     *(
         (
-            f"bytes, {name}",
+            name,
             text,
             text,
             (
@@ -359,7 +359,10 @@ _VALUES: tuple[tuple[str, Any, Any, tuple[tuple[str, Any, Any], ...]], ...] = (
                 ("MessagePack", "bin", value),
             ),
         )
-        for name, value, text in (("UTF-8", b"abc", "YWJj"), ("others", b"\xff\x00a", "/wBh"))
+        for name, value, text in (
+            ("bytes, UTF-8", b"abc", "YWJj"),
+            ("other bytes", b"\xff\x00a", "/wBh"),
+        )
     ),
     (
         "enum",

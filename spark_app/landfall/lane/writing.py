@@ -291,7 +291,7 @@ def claim_output_root(slots: Slots, owner: str) -> None:
     if found != owner:
         raise Stalled(
             Reason.OUTPUT_OCCUPIED,
-            f"{object_names.owner_key()} assigns the output root to {found}, not to {owner}",
+            f"the output root belongs to {found}, not to {owner}: see {object_names.owner_key()}",
         )
 
 

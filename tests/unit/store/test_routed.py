@@ -181,7 +181,7 @@ def test_a_ledger_of_another_output_root_is_refused() -> None:
     ledger = MemoryStore()
     check_roots(with_ledger(ledger, MemoryStore()), elsewhere().spec)
 
-    with pytest.raises(Stalled, match=r"file:///ledger \S+ is in file:///out, not in file:///new"):
+    with pytest.raises(Stalled, match="in file:///ledger is in file:///out, not in file:///new"):
         check_roots(with_ledger(ledger, MemoryStore()), elsewhere(output="file:///new").spec)
 
 

@@ -67,5 +67,5 @@ def _marks(spec: GroupSpec) -> tuple[tuple[str, str, str], ...]:
     output, ledger = spec.output.url, spec.ledger_root.url
     return (
         (LEDGER_MARK, ledger, f"the ledger of {output}"),
-        (OUTPUT_MARK, output, f"the objects of the ledger in {ledger}"),
+        (OUTPUT_MARK, output, f"the output of the ledger in {ledger}"),
     )

@@ -47,7 +47,7 @@ import pyarrow as pa
 
 from landfall.pipeline.bounded_cache import BoundedCache
 from landfall.pipeline.decoders import Decoded, Decoder, Path, Wanted
-from landfall.pipeline.decoders.connect_types import ConnectTypes
+from landfall.pipeline.decoders.debezium.schemas import ConnectTypes
 from landfall.pipeline.decoders.half_pairs import without_half_pairs
 from landfall.pipeline.decoders.json import Json
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
