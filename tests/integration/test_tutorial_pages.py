@@ -68,7 +68,7 @@ def follow(page: Path, shell: Shell) -> list[str]:
         differs = command.startswith("landfall run") and "Stopped:" in wanted
         if (
             unexpected(ours, wanted)
-            or ("exactly once" in wanted and "exactly once · " not in ours)
+            or ("exactly once · " in wanted and "exactly once · " not in ours)
             or (differs and without_times(command, ours) != without_times(command, wanted))
         ):
             faults.append(f"{page.stem}: $ {command}\n{ours}\nand not\n{wanted}")

@@ -406,7 +406,7 @@ class Lookup:
         own = {self.committed.slot, *(slot for slot, _ in self.committed.replays)}
         slot = max({place.slot for place in possible} - own, default=None)
         if slot is not None:
-            message += f"; the REPLACE in slot {slot} replaced what the COMMIT landed"
+            message += f"; it replaced what the COMMIT landed, by the REPLACE in slot {slot}"
         for key in (each.key for each in given_up):
             message += (
                 f"; or it was in {key}, which the LOST in slot {self.committed.lost[key]} gave up"

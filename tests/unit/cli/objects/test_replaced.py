@@ -141,9 +141,7 @@ def test_an_offset_among_mixed_rows_of_several_partitions_has_no_row(
     unknown = scene.landed.format.extension == ".seq"
     why = "several Kafka partitions are mixed" if unknown else "so the row is unknown"
     assert why in str(found["message"])
-    assert f"the REPLACE in slot {merge.slot} replaced what the COMMIT landed" in str(
-        found["message"]
-    )
+    assert f"what the COMMIT landed, by the REPLACE in slot {merge.slot}" in str(found["message"])
     assert found["slot"] == merge.slot
 
 
