@@ -263,7 +263,7 @@ def _blocks(first: int, bodies: Iterable[bytes]) -> Iterator[tuple[int, list[byt
         size += len(body)
         if size >= BLOCK_BYTES:
             yield first, lines
-            first = first + len(lines)
+            first += len(lines)
             lines = []
             size = 0
     if lines:

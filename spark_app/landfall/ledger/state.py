@@ -400,7 +400,6 @@ def next_header(state: State, writer: str, time: str, applied_through: int) -> H
         epoch=state.epoch,
         writer=writer,
         time=time,
-        applied_through=max(
-            applied_through, state.applied_through
-        ),  # what was recorded as applied stays applied
+        # What was recorded as applied stays applied.
+        applied_through=max(applied_through, state.applied_through),
     )

@@ -2,8 +2,8 @@
 
 What the objects are is in a list next to the ledger, so that a state stays small. The list was made
 when everything up to a slot was applied, and may be out of date. A COMMIT since then conflicts
-with nothing, as what it decides is not among what retires. Another REPLACE is, if it concerns the
-same folder: it may have retired the same objects, and their rows would count twice. So a state
+with nothing, as what it decides is not among what retires. Another REPLACE conflicts if it concerns
+the same folder: it may have retired the same objects, and their rows would count twice. So a state
 remembers the last folders that were replaced, and refuses lists that do not know these REPLACEs as
 applied. To have read them is not enough: what they retire counts until they are applied.
 

@@ -236,8 +236,7 @@ class DeltaTables:
                         continue
                     self._commit(loaded, stretch, files, changes)
                     return stretch.through
-        why = f"other programs changed it {MAX_TRIES} times meanwhile"
-        raise DestinationAway(f"Delta table {table}: {why}")
+        raise _contended(table)
 
     def refill(self, table: str, stretch: Stretch) -> None:
         """See ``Tables``. The table stays, with its identity and history.
@@ -284,8 +283,7 @@ class DeltaTables:
                         changes = FileChanges(stretch.objects)
                         self._commit(loaded, stretch, files, changes, columns.fields)
                     return
-        why = f"other programs changed it {MAX_TRIES} times meanwhile"
-        raise DestinationAway(f"Delta table {table}: {why}")
+        raise _contended(table)
 
     def _parted(
         self, loaded: DeltaTable, in_log: Sequence[str], files: Sequence[DeltaFile]
@@ -592,3 +590,8 @@ def _live_files(loaded: DeltaTable, in_log: Iterable[str]) -> list[TableFile]:
         TableFile(path, _spelled_alike(absolute(loaded.table_uri, path)) in with_deleted)
         for path in paths
     ]
+
+
+def _contended(table: str) -> DestinationAway:
+    why = f"other programs changed it {MAX_TRIES} times meanwhile"
+    return DestinationAway(f"Delta table {table}: {why}")
