@@ -119,7 +119,7 @@ def test_a_command_that_is_misspelt_gets_a_suggestion() -> None:
         (["log", "--dec"], {"--decisions"}),
         (["files", ""], {"ls", "retry"}),
     ],
-    ids=" ".join,
+    ids=["command", "subcommand", "option", "all-subcommands"],
 )
 def test_bash_completes_commands_and_options(words: list[str], expected: set[str]) -> None:
     line = ["landfall", *words]
