@@ -182,6 +182,7 @@ def test_a_merged_object_of_a_replay_is_read_by_the_spec_of_the_replay() -> None
     played.open()
     played.merge(played.objects(f"clicks/{FOLDERS[0]}"))
 
+    assert one_answer.wrong_specs(played) == []
     assert one_answer.wrong_specs_of_scans(played) == []
     assert one_answer.wrong_specs_of_locate(played) == []
 
@@ -194,6 +195,7 @@ def test_a_merged_object_of_a_backfill_is_read_by_the_spec_of_the_backfill() -> 
     played.backfill({TPS[0]: OffsetRange(0, 4)}, [FOLDERS[0]] * 2)
     played.merge(played.objects(f"clicks/{FOLDERS[0]}"))
 
+    assert one_answer.wrong_specs(played) == []
     assert one_answer.wrong_specs_of_scans(played) == []
     assert one_answer.wrong_specs_of_locate(played) == []
 
@@ -212,6 +214,7 @@ def test_each_object_of_a_merge_is_read_by_the_spec_of_its_own_folder() -> None:
     played = _of_two_specs()
     played.merge(*(played.objects(f"clicks/{folder}") for folder in FOLDERS))
 
+    assert one_answer.wrong_specs(played) == []
     assert one_answer.wrong_specs_of_publishers(played) == []
     assert one_answer.wrong_specs_of_scans(played) == []
 
@@ -226,6 +229,7 @@ def test_merges_of_two_specs_in_a_folder_keep_the_spec_of_each() -> None:
     played.merge(first, second)
 
     assert len(one_answer.by_compaction(played)) == 2
+    assert one_answer.wrong_specs(played) == []
     assert one_answer.wrong_specs_of_compaction(played) == []
     assert one_answer.wrong_specs_of_publishers(played) == []
 
@@ -235,6 +239,7 @@ def test_what_is_merged_again_is_read_by_the_spec_that_landed_it() -> None:
     for _ in range(2):
         played.merge(played.objects(f"clicks/{FOLDERS[0]}"))
 
+    assert one_answer.wrong_specs(played) == []
     assert one_answer.wrong_specs_of_publishers(played) == []
     assert one_answer.wrong_specs_of_scans(played) == []
 
@@ -246,6 +251,7 @@ def test_what_an_undoing_brings_back_is_read_by_the_spec_that_landed_it() -> Non
         played.undo(slot)
         slot = played.replaces[-1]
 
+        assert one_answer.wrong_specs(played) == []
         assert one_answer.wrong_specs_of_publishers(played) == []
         assert one_answer.wrong_specs_of_scans(played) == []
 

@@ -135,7 +135,6 @@ def check(history: History, of: TopicPartition, offsets: OffsetRange) -> None:
     }
     visible = [p for p in found.pieces_with(offsets) if p.slot <= now.applied_through]
     assert {piece.key for piece in visible} == expected
-    assert {piece.made_by for piece in visible} <= {each.slot for each in found.ranges}
     _check_backup_and_reader_agree(found, offsets)
 
 
@@ -201,33 +200,15 @@ def test_a_range_whose_correction_was_undone_cannot_and_can_after_that_is_undone
     assert [piece.landed.rows for piece in right.pieces] == [10]
 
 
-def test_a_merged_object_is_read_by_the_spec_of_what_it_was_merged_of() -> None:
-    history = History().add(0, 1).commit(1, ["a"]).commit(0, ["a"]).commit(0, ["a"])
-    history.open(2).applied()
-    history.merge([*history.now.objects])
-    history.applied()
-
-    found = counted(history, tp(0), OffsetRange(0, 2))
-    assert [(piece.slot, piece.made_by) for piece in found.pieces.values()] == [(7, 3)]
-
-
-@pytest.mark.parametrize("purpose", ["backfill", "merge"])
-def test_each_rule_is_needed(purpose: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranges_must_be_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     def appended(self: Counting, _: Replace, again: list[pieces.CountingRange]) -> list[object]:
         self.ranges += again
         return []
 
     monkeypatch.setattr(Counting, "_swapped", appended)
-    monkeypatch.setattr(pieces, "_made_by", lambda *arguments: arguments[-1])
-    if purpose == "backfill":
-        history = _corrected()
-    else:
-        history = History().add(0).commit(0, ["a"] * 5).commit(0, ["a"] * 5)
-        history.merge([*history.applied().objects])
-        history.applied()
 
     with pytest.raises(AssertionError):
-        check(history, tp(0), OffsetRange(0, 10))
+        check(_corrected(), tp(0), OffsetRange(0, 10))
 
 
 def _merged_after_a_replay() -> tuple[History, str]:

@@ -25,6 +25,7 @@ from landfall.driver.decide.counting import CountingObject
 from landfall.driver.replacing.compaction_folders import Folders
 from landfall.errors import Reason
 from landfall.landed.history import History
+from landfall.landed.specs import LandedBy
 from landfall.landed.what_counts import WhatCounts
 from landfall.lane import sealed_through
 from landfall.ledger import Decision
@@ -57,6 +58,7 @@ class PlayedLedger(Undoable):
     replayed: set[tuple[int, int, int]] = field(default_factory=set)
     landed_in: dict[tuple[int, int, int], int] = field(default_factory=dict)
     _of_lost: list[tuple[int, int, int]] = field(default_factory=list)
+    _opens: tuple[int, dict[int, ledger.Open]] = (-1, {})
 
     # ------------------------------------------------------------------------------ what is done
 
@@ -150,12 +152,16 @@ class PlayedLedger(Undoable):
 
     def generation_at(self, slot: int) -> int:
         """The generation that wrote a slot."""
-        found = 0
-        for seq, body in self.lane.bodies():
-            record = ledger.decode(seq, body)
-            if seq <= slot and isinstance(record, ledger.Open):
-                found = record.generation
-        return found
+        return self._opened(slot).generation
+
+    def _opened(self, slot: int) -> ledger.Open:
+        """The last OPEN up to a slot; the ledger is read once for each of its states."""
+        through = self.sample.state.seq
+        if self._opens[0] != through:
+            records = (ledger.decode(seq, body) for seq, body in self.lane.bodies())
+            opens = {each.header.seq: each for each in records if isinstance(each, ledger.Open)}
+            self._opens = through, opens
+        return self._opens[1][max(seq for seq in self._opens[1] if seq <= slot)]
 
     def version(self, tp: TopicPartition) -> int:
         """What rows of the present life of a topic partition are marked with."""
@@ -163,12 +169,7 @@ class PlayedLedger(Undoable):
 
     def spec_at(self, slot: int) -> str:
         """The stored spec of whoever owned the lane in a slot."""
-        found = ""
-        for seq, body in self.lane.bodies():
-            record = ledger.decode(seq, body)
-            if seq <= slot and isinstance(record, ledger.Open):
-                found = record.spec
-        return found
+        return self._opened(slot).spec
 
     def made_by(self, slot: int) -> str:
         """The stored spec by which a slot has landed rows; of backfills, none is stored."""
@@ -401,9 +402,10 @@ def wrong_specs(played: PlayedLedger) -> list[str]:
             if piece.landed.kind is not ObjectKind.DATA or not played.lines(key):
                 continue  # not a row is in an object that was given up
             rows = [row for row in played.lines(key) if row[0] == tp.partition]
-            landed_in = {played.landed_in[row] for row in rows} & {*range(life.began, 10**6)}
-            if not {played.spec_at(piece.made_by)} <= {played.spec_at(slot) for slot in landed_in}:
-                wrong.append(f"{key}: of slot {piece.made_by}, and its rows of {landed_in}")
+            landed_in = {s for row in rows if (s := played.landed_in[row]) >= life.began}
+            by = what.landed_by.slot(piece)
+            if not {played.spec_at(by)} <= {played.spec_at(slot) for slot in landed_in}:
+                wrong.append(f"{key}: of slot {by}, and its rows of {landed_in}")
     return wrong
 
 
@@ -423,7 +425,7 @@ def wrong_specs_of_locate(played: PlayedLedger) -> list[str]:
         for place in lookup.places:
             if place.key != key or place.landed.kind is not ObjectKind.DATA:
                 continue
-            slot = lookup.made_by(place)
+            slot = lookup.landed_by.slot(place)
             if {played.spec_at(slot)} != {played.spec_at(each) for each in landed_in}:
                 wrong.append(f"{key}: of slot {slot}, and its rows of {landed_in}")
     return wrong
@@ -434,11 +436,9 @@ def wrong_specs_of_scans(played: PlayedLedger) -> list[str]:
     wrong, opened = [], GroupStore(group(), played.store)
     state = opened.seen_state()
     window, lists = Window("clicks", None, None, ""), replaced_lists(opened, state)
-    made_by = {
-        each.landed.upload.key: each.made_by
-        for each in objects_in_scope(opened, state, window, lists)
-    }
-    for key, slot in made_by.items():
+    landed_by = LandedBy(History(opened.lane, opened.store.stat), lists=lists)
+    for each in objects_in_scope(opened, state, window, lists):
+        key, slot = each.key, landed_by.slot(each)
         landed_in = {played.landed_in[row] for row in played.lines(key)}
         if {played.spec_at(slot)} != {played.spec_at(each) for each in landed_in}:
             wrong.append(f"{key}: of slot {slot}, and its rows of {landed_in}")

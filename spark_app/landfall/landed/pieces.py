@@ -49,14 +49,11 @@ class Piece(DecidedObject):
         first_offset: of its first record of the topic partition.
         last_offset: of its last one.
         rows: which of its rows are of the topic partition; None for all.
-        made_by: the slot whose spec it was made by: of the COMMIT or backfill that landed its rows,
-            as merges and copies keep the format.
     """
 
     first_offset: int
     last_offset: int
     rows: tuple[RowRange, ...] | None
-    made_by: int
 
     @property
     def is_dead_letters(self) -> bool:
@@ -117,7 +114,7 @@ class Counting:
     faults: list[FoundRange] = field(default_factory=list)
     expired: int = -1
     _before: dict[int, "_Before"] = field(default_factory=dict)
-    _sources: dict[str, "_Source"] = field(default_factory=dict)
+    _sections: dict[str, frozenset["Bounds"]] = field(default_factory=dict)
     _replayed: dict[str, frozenset["Bounds"]] = field(default_factory=dict)
 
     @property
@@ -131,7 +128,7 @@ class Counting:
     def pieces_with(self, offsets: OffsetRange) -> Iterator[Piece]:
         """The objects that have rows from these offsets, as far as their sections say."""
         for key, piece in self.pieces.items():
-            bounds = self._sources[key].bounds
+            bounds = self._sections[key]
             if any(first < offsets.end and offsets.start <= last for first, last in bounds):
                 yield piece
 
@@ -165,49 +162,47 @@ class Counting:
 
     def _take_replayed(self, seq: int, again: ReplayedSlice) -> None:
         """Let the objects of a REPLAY count instead of the dead letters that it has read."""
-        del self.pieces[again.dead_letters], self._sources[again.dead_letters]
+        del self.pieces[again.dead_letters], self._sections[again.dead_letters]
         self.ranges.append(CountingRange(seq, again))
         self._put_landed(seq, again.objects)
 
     def _put_landed(self, seq: int, objects: Iterable[LandedObject]) -> None:
         for each in objects:
             bounds = each.first_offset, each.last_offset
-            self.pieces[each.upload.key] = Piece(seq, each, *bounds, None, seq)
-            self._sources[each.upload.key] = _Source(frozenset([bounds]), seq)
+            self.pieces[each.upload.key] = Piece(seq, each, *bounds, rows=None)
+            self._sections[each.upload.key] = frozenset([bounds])
 
     def _replace(self, record: Replace, listed: Replaced) -> None:
-        seq, retired = record.header.seq, dict[str, _Source]()
+        seq, retired = record.header.seq, dict[str, frozenset[Bounds]]()
         replayed = frozenset[Bounds]()
         for key in (each.key for each in listed.retire):
             self.pieces.pop(key, None)
             self.mixed.pop(key, None)
             replayed |= self._replayed.pop(key, frozenset())
-            if source := self._sources.pop(key, None):
-                retired[object_names.renamed(key, 0)] = source
+            if sections := self._sections.pop(key, None):
+                retired[object_names.renamed(key, 0)] = sections
         before = self._before.get(record.undoes, _Before(self._landed_again(seq, listed), {}))
         if changes_rows(record.purpose, record.undoes):
             unnamed = self._without_unnamed(record)
             swapped = self._swapped(record, before.ranges)
             self._before[seq] = _Before(swapped, retired, replayed, unnamed)
-            for key, (piece, source) in before.unnamed.items():
-                self.pieces[key], self._sources[key] = piece, source
+            for key, (piece, sections) in before.unnamed.items():
+                self.pieces[key], self._sections[key] = piece, sections
         # A backfill lands the records themselves again: none of its rows is of a REPLAY.
         left_out = frozenset() if listed.made_by else replayed | before.replayed
-        # Copies have the names of what they are copies of, but for the plan.
-        copied = {**retired, **before.objects}
-        # A backfill lands what is present; a merge may be of rows of a former life.
-        known = None if listed.made_by else self._known(copied, listed)
+        # A backfill lands what is present; a merge may be of rows of a former life. Copies have
+        # the names of what they are copies of, but for the plan.
+        known = None if listed.made_by else self._known({**retired, **before.objects}, listed)
         for new in listed.objects:
             if found := self._rows_of(new, left_out, known):
-                made_by = seq if listed.made_by else _made_by(new, found.bounds, copied, seq)
-                self._put(seq, new, found, made_by)
+                self._put(seq, new, found)
 
     def _landed_again(self, seq: int, listed: Replaced) -> list[CountingRange]:
         tp = self.slice_.topic_partition
         pieces = (each for each in listed.landed_again if each.piece.topic_partition == tp)
         return [CountingRange(seq, each) for each in pieces]
 
-    def _without_unnamed(self, record: Replace) -> "Mapping[str, tuple[Piece, _Source]]":
+    def _without_unnamed(self, record: Replace) -> "Mapping[str, tuple[Piece, frozenset[Bounds]]]":
         """Leave out objects of ranges that are landed again and no REPLACE names; return them.
 
         They are dead letters that a REPLAY has used up, and objects that were given up. But the
@@ -220,7 +215,7 @@ class Counting:
             for key, piece in self.pieces.items()
             if any(piece.first_offset in span for span in spans)
         ]
-        return {key: (self.pieces.pop(key), self._sources.pop(key)) for key in found}
+        return {key: (self.pieces.pop(key), self._sections.pop(key)) for key in found}
 
     def _swapped(self, record: Replace, again: Iterable[CountingRange]) -> list[CountingRange]:
         """Replace the ranges that a REPLACE concerns, and return the latter."""
@@ -270,13 +265,13 @@ class Counting:
         return _Rows(frozenset(bounds), None if is_whole else tuple(rows))
 
     def _known(
-        self, sources: Mapping[str, "_Source"], listed: Replaced
+        self, sources: Mapping[str, frozenset["Bounds"]], listed: Replaced
     ) -> "frozenset[tuple[str, Bounds]]":
         """The folders and bounds of sections that new objects may be made of.
 
         An object is merged within its folder. What no object of its folder has may be in any.
         """
-        own = {(_folder(key), each) for key, s in sources.items() for each in s.bounds}
+        own = {(_folder(key), each) for key, sections in sources.items() for each in sections}
         new = {
             (each.folder, (section.first_offset, section.last_offset))
             for each in listed.objects
@@ -290,11 +285,11 @@ class Counting:
         offsets = self.slice_.offsets
         return bounds[0] < offsets.end and offsets.start <= bounds[1]
 
-    def _put(self, seq: int, new: NewObject, rows: "_Rows", made_by: int) -> None:
+    def _put(self, seq: int, new: NewObject, rows: "_Rows") -> None:
         key = new.key
         first = min(first for first, _ in rows.bounds)
         last = max(last for _, last in rows.bounds)
-        self._sources[key] = _Source(rows.bounds, made_by)
+        self._sections[key] = rows.bounds
         if new.mixed:
             why = Stalled(
                 Reason.SPEC_INVALID,
@@ -310,7 +305,6 @@ class Counting:
                 first_offset=first,
                 last_offset=last,
                 rows=rows.rows,
-                made_by=made_by,
             )
 
 
@@ -327,37 +321,17 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
-    """An object that others may be made of: its sections, and the slot whose spec made it."""
-
-    bounds: frozenset[Bounds]
-    made_by: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Before:
     """What a backfill, or its undoing, has replaced by other ranges and objects."""
 
     ranges: list[CountingRange]
-    objects: Mapping[str, _Source]
+    objects: Mapping[str, frozenset[Bounds]]
     replayed: frozenset[Bounds] = frozenset()
-    unnamed: Mapping[str, tuple[Piece, _Source]] = field(default_factory=dict)
+    unnamed: Mapping[str, tuple[Piece, frozenset[Bounds]]] = field(default_factory=dict)
 
 
 def _folder(key: str) -> str:
     return key.rpartition("/")[0]
-
-
-def _made_by(
-    new: NewObject, bounds: frozenset[Bounds], sources: Mapping[str, _Source], seq: int
-) -> int:
-    """The slot whose spec made what an object was copied, or merged, of.
-
-    A merge keeps the sections of what it merges, all of which one spec has made.
-    """
-    if copied := sources.get(object_names.renamed(new.key, 0)):
-        return copied.made_by
-    return max((s.made_by for s in sources.values() if s.bounds & bounds), default=seq)
 
 
 def counting(

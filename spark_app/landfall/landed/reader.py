@@ -172,7 +172,8 @@ class LandedReader:
         """The rows of an object; values of those with smaller offsets may be null."""
         if piece.is_dead_letters:
             return of_parquet(stream, is_sorted=False)
-        output = self._what_counts.landed_by.spec(piece.made_by, tp.topic).output
+        landed_by = self._what_counts.landed_by
+        output = landed_by.spec(landed_by.slot(piece), tp.topic).output
         if output.format == "SequenceFile":
             return of_sequence_file(stream, start)
         return of_parquet(stream, is_sorted=bool(output.options.get("sortBy")))

@@ -1,12 +1,23 @@
 """By which spec a record of another group's ledger was landed, and whether that kept records."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from landfall.api.spec import ColumnSource, Decode, GroupSpec, TopicSpecs
 from landfall.errors import Reason, Stalled
 from landfall.landed.history import History
+from landfall.lane.replacements import read_replace
 from landfall.lane.stored_specs import read_spec
+from landfall.ledger import Replace
 from landfall.ledger.effects import SpecOpened, effects
 from landfall.ledger.names import object_names
+from landfall.ledger.opened import MadeIn
 from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.task_results import DecidedObject
+
+Lists = Mapping[int, tuple[Replace, Replaced]]
+"""REPLACEs with their lists, by slot."""
+_NO_LISTS: Lists = MappingProxyType({})
 
 
 class LandedBy:
@@ -15,18 +26,49 @@ class LandedBy:
     They lie in a bucket: nothing may be imported for one but by ``registry.Allowed``.
     """
 
-    def __init__(self, history: History, field: str = "spec.source.landed") -> None:
-        """Read nothing yet; ``field`` of the spec names the group, for messages."""
+    def __init__(
+        self, history: History, field: str = "spec.source.landed", lists: Lists = _NO_LISTS
+    ) -> None:
+        """Read nothing yet.
+
+        Args:
+            history: of the group's lane.
+            field: of the spec that names the group, for messages.
+            lists: see ``take``.
+        """
         self._history = history
         self._field = field
         self._read: dict[str, TopicSpecs | None] = {}
         self._opened: dict[int, str] = {}
         self._made_by: dict[int, str] = {}
+        self._made_in = MadeIn(self._replace)
+        self.take(lists)
 
-    def learn(self, seq: int, listed: Replaced) -> None:
-        """Take note by which spec a backfill has landed what the REPLACE in a slot names."""
-        if listed.made_by:
-            self._made_by[seq] = listed.made_by.spec
+    def take(self, lists: Lists) -> None:
+        """Take REPLACEs that were read already, instead of those before; others are read if needed.
+
+        By them it is known what objects were merged or copied of, and what backfills have landed.
+        """
+        self._lists = lists
+        for slot in lists:
+            self._replace(slot)
+
+    def _replace(self, slot: int) -> tuple[Replace, Replaced]:
+        found = self._lists.get(slot)
+        if found is None:
+            found = read_replace(self._history.lane, self._history.state, slot)
+        if found[1].made_by:
+            self._made_by[slot] = found[1].made_by.spec
+        return found
+
+    def slot(self, each: DecidedObject) -> int:
+        """The slot by whose spec an object of data was made: of the record that landed its rows.
+
+        Raises:
+            Stalled: LEDGER_BROKEN.
+            Retry: the store does not answer.
+        """
+        return self._made_in.slot(each.key, each.slot)
 
     def spec(self, seq: int, topic: str) -> GroupSpec:
         """The spec by which whoever wrote a slot has landed a topic, or the backfill that it names.

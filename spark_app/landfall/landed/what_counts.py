@@ -4,19 +4,18 @@ Driver and tasks ask here, so that they agree: a range can be read if what count
 landed by a spec that keeps what Kafka held, whatever was landed there before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from landfall.errors import Reason, Stalled
 from landfall.landed import pieces
 from landfall.landed.history import History, Life
 from landfall.landed.pieces import Counting
-from landfall.landed.specs import LandedBy
+from landfall.landed.specs import LandedBy, Lists
 from landfall.lane.expired_letters import read_expired
 from landfall.lane.replacements import read_applied
 from landfall.ledger import Record
 from landfall.ledger.effects import LettersReplayed, effects
 from landfall.ledger.offsets import Slice
-from landfall.ledger.replace.replacement_lists import Replaced
 
 
 class WhatCounts:
@@ -36,13 +35,12 @@ class WhatCounts:
         """
         records = self._history.records(slice_.topic_partition, life, slice_.offsets)
         lists = self._lists(records)
-        for seq, listed in lists.items():
-            self.landed_by.learn(seq, listed)
+        self.landed_by.take(lists)
         found = pieces.counting(
             group=self._history.lane.group,
             slice_=slice_,
             records=records,
-            lists=lists,
+            lists={seq: listed for seq, (_, listed) in lists.items()},
             expired=self._expired(records),
         )
         for each in found.ranges:
@@ -61,8 +59,8 @@ class WhatCounts:
         lane = self._history.lane
         return read_expired(lane.slots, lane.group, lane.name).through
 
-    def _lists(self, records: Sequence[Record]) -> Mapping[int, Replaced]:
-        """What the REPLACEs that are applied have replaced, by slot."""
+    def _lists(self, records: Sequence[Record]) -> Lists:
+        """The REPLACEs that are applied."""
         slots, through = self._history.lane.slots, self._history.state.applied_through
         applied = read_applied(slots, records, through)
-        return {record.header.seq: listed for record, listed in applied}
+        return {record.header.seq: (record, listed) for record, listed in applied}

@@ -4,7 +4,7 @@ For a feed also from a file and a row; see ``locate_files``.
 """
 
 import argparse
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -33,15 +33,13 @@ from landfall.cli.text import console
 from landfall.errors import Reason, Stalled
 from landfall.formats import Format
 from landfall.landed.history import History
-from landfall.landed.specs import LandedBy
+from landfall.landed.specs import LandedBy, Lists
 from landfall.lane import records_in_segments
-from landfall.lane.replacements import read_applied, read_replace
-from landfall.ledger import Replace, State
+from landfall.lane.replacements import read_applied
+from landfall.ledger import State
 from landfall.ledger.effects import RangeSkipped
 from landfall.ledger.names import folders, object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.opened import MadeIn
-from landfall.ledger.replace.replacement_lists import Replaced
 from landfall.ledger.task_results import ObjectKind
 from landfall.registry import Allowed, output_format, plug_ins
 
@@ -197,7 +195,7 @@ def lookup_of(
         places=tuple(
             places(group=opened.name, tp=tp, offset=offset, committed=state, replaced=replaced)
         ),
-        replaced={record.header.seq: (record, listed) for record, listed in replaced},
+        lists={record.header.seq: (record, listed) for record, listed in replaced},
     )
 
 
@@ -254,7 +252,7 @@ class Lookup:
         tp: the topic partition.
         offset: in it.
         places: where the offset may be.
-        replaced: by slot, the applied REPLACEs that concern the offset, with their lists.
+        lists: the applied REPLACEs that concern the offset.
         row: the row and the file of a feed's offset; else empty.
     """
 
@@ -263,7 +261,7 @@ class Lookup:
     tp: TopicPartition
     offset: int
     places: tuple[Place, ...]
-    replaced: Mapping[int, tuple[Replace, Replaced]]
+    lists: Lists
     row: str = ""
 
     @property
@@ -305,50 +303,26 @@ class Lookup:
         return self._given_up(given_up) if given_up else self._absent()
 
     @cached_property
-    def _history(self) -> History:
+    def landed_by(self) -> LandedBy:
+        """The specs by which objects were made."""
         history = History(self.opened.lane, self.opened.store.stat)
         history.follow()
-        return history
-
-    @cached_property
-    def _landed_by(self) -> LandedBy:
-        return LandedBy(self._history)
-
-    @cached_property
-    def _made_in(self) -> MadeIn:
-        return MadeIn(self._read)
-
-    def _read(self, slot: int) -> tuple[Replace, Replaced]:
-        """The REPLACE in a slot, and its list."""
-        found = self.replaced.get(slot)
-        if found is None:
-            found = read_replace(self._history.lane, self._history.state, slot)
-        self._landed_by.learn(slot, found[1])
-        return found
-
-    def made_by(self, place: Place) -> int:
-        """The slot by whose spec an object of data was made: of the record that landed its rows.
-
-        Raises:
-            Stalled: LEDGER_BROKEN.
-            Retry: the store does not answer.
-        """
-        return self._made_in.slot(place.key, place.slot)
+        return LandedBy(history, lists=self.lists)
 
     def _format(self, place: Place) -> Format:
         """The format of an object; dead letters have one of their own."""
         is_data = place.landed.kind is ObjectKind.DATA
-        slot = self.made_by(place) if is_data else self.committed.slot
+        slot = self.landed_by.slot(place) if is_data else self.committed.slot
         topic = self.tp.topic
         try:
-            output = self._landed_by.spec(slot, topic).output
+            output = self.landed_by.spec(slot, topic).output
         except Stalled as stalled:
             if stalled.reason is not Reason.SPEC_INVALID:
                 raise
             output = self.opened.specs.for_topic(topic).output  # an older release stored none
         plugins = plug_ins(self.opened.group.spec)
         why = "and the group's file does not name it"
-        Allowed(plugins, self._landed_by.file(slot), why).check_format(output)
+        Allowed(plugins, self.landed_by.file(slot), why).check_format(output)
         return output_format(output)
 
     def _offsets(self, place: Place) -> list[int | None]:

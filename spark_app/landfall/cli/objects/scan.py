@@ -15,7 +15,6 @@ from landfall.api.spec import GroupSpec
 from landfall.cli.group_store import GroupStore, map_concurrently
 from landfall.cli.objects.scan_objects import (
     InScope,
-    Lists,
     Window,
     objects_in_scope,
     replaced_lists,
@@ -26,7 +25,7 @@ from landfall.errors import Reason, Stalled
 from landfall.formats import Row
 from landfall.landed.history import History
 from landfall.landed.reader import LandedReader
-from landfall.landed.specs import LandedBy
+from landfall.landed.specs import LandedBy, Lists
 from landfall.lane import Lane
 from landfall.ledger import State
 from landfall.ledger.names import object_names
@@ -241,9 +240,7 @@ class Scanner:
         self._opened = opened
         self._history = History(opened.lane, opened.store.stat)
         self._history.follow()
-        self._landed_by = LandedBy(self._history)
-        for seq, (_, listed) in lists.items():
-            self._landed_by.learn(seq, listed)
+        self._landed_by = LandedBy(self._history, lists=lists)
         self._partitioners = Partitioners(opened.group.spec)
         self._lock = threading.Lock()
 
@@ -251,8 +248,9 @@ class Scanner:
         """The object, and its errors."""
         topic = scope.origin.topic
         with self._lock:  # neither specs nor stages are thread-safe
-            made_by = self._made_by(scope.made_by, topic)
-            allowed = Allowed(self._plugins, self._landed_by.file(scope.made_by), _REMEDY)
+            slot = self._landed_by.slot(scope)
+            made_by = self._made_by(slot, topic)
+            allowed = Allowed(self._plugins, self._landed_by.file(slot), _REMEDY)
             allowed.check_format(made_by.output)
             today = self._opened.specs.for_topic(topic)
         is_parsed_only = not can_be_decoded(today, made_by)

@@ -1,14 +1,15 @@
 """The landed objects of a topic that were committed in a stretch of time, by the ledger alone."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from landfall.checks.corrections import Corrections, corrections
 from landfall.cli.group_store import GroupStore
+from landfall.landed.specs import Lists
 from landfall.lane.replacements import read_applied
-from landfall.ledger import Replace, State
+from landfall.ledger import State
 from landfall.ledger.effects import (
     Effect,
     LettersReplayed,
@@ -19,12 +20,8 @@ from landfall.ledger.effects import (
 from landfall.ledger.names import object_names
 from landfall.ledger.names.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.opened import MadeIn
-from landfall.ledger.replace.replacement_lists import NewObject, Replaced
+from landfall.ledger.replace.replacement_lists import NewObject
 from landfall.ledger.task_results import DecidedObject, LandedObject, ObjectKind
-
-Lists = Mapping[int, tuple[Replace, Replaced]]
-"""The REPLACEs that are applied, with their lists, by slot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,6 @@ class InScope(DecidedObject):
         time: when the record that decided it was written, ISO 8601.
         ranges: what it was landed with.
         origin: the parts of its name.
-        made_by: the slot whose spec it was made by, which merges and copies keep.
         is_whole: its COMMIT names all that was landed of its range, and nothing has changed since:
             no object was given up or replaced, and no dead letters were replayed.
     """
@@ -76,7 +72,6 @@ class InScope(DecidedObject):
     time: str
     ranges: tuple[Slice, ...]
     origin: Origin
-    made_by: int
     is_whole: bool = False
 
 
@@ -91,7 +86,7 @@ def objects_in_scope(
         Stalled: LEDGER_BROKEN.
         Retry: the store does not answer.
     """
-    through, made_in = state.applied_through, MadeIn(lists.__getitem__)
+    through = state.applied_through
     retired = {r.key for _, listed in lists.values() for r in listed.retire}
     is_corrected = state.totals.lost_objects or state.totals.replayed
     by = corrections(opened.records(), through) if is_corrected else Corrections()
@@ -115,7 +110,6 @@ def objects_in_scope(
                     time=time,
                     ranges=ranges,
                     origin=origin,
-                    made_by=made_in.slot(key, seq),
                     is_whole=is_whole,
                 )
 
