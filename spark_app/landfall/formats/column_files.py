@@ -1,13 +1,12 @@
 """The common base of the column formats, ``Parquet`` and ``Orc``."""
 
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import BinaryIO, ClassVar
 
 import pyarrow as pa
 
 from landfall.formats import Block, Row, text, unreadable
+from landfall.formats.column_reading import Columns, copied, damage
 from landfall.formats.columns import (
     ENVELOPE,
     Convert,
@@ -19,9 +18,11 @@ from landfall.formats.columns import (
 )
 from landfall.formats.options import SortKey
 from landfall.formats.typed_rows import batch_rows
-from landfall.memory_limit import bounded, steps
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import UNREADABLE_HEADERS, BadRows, Records
+
+_READ_ROWS = 1024
+"""Rows that are read back at once, each of which becomes a value of Python."""
 
 
 class ColumnFiles:
@@ -33,7 +34,7 @@ class ColumnFiles:
         is_typed: whether columns are typed, so that neither keys nor headers are needed.
         wrong: which times readers of the format cannot hold.
         error: the error for such a time.
-        kind: the name of the format, for messages.
+        open: opens a file that can be read at any place.
         leaf: makes a column without inner types storable.
     """
 
@@ -42,7 +43,7 @@ class ColumnFiles:
     is_typed: bool
     wrong: ClassVar[unreadable.Wrong]
     error: ClassVar[str]
-    kind: ClassVar[str]
+    open: ClassVar[Callable[[BinaryIO], Columns]]
     leaf: ClassVar[Convert] = as_leaf
 
     @property
@@ -72,30 +73,16 @@ class ColumnFiles:
         """Return errors by row for rows with values that readers cannot hold."""
         return unreadable.refused(columns, type(self).wrong, self.error)
 
-    def batches(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
-        """Read all columns of a file, which can be read at any place; raises as Arrow does."""
-        raise NotImplementedError
-
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
         """Read an object back; raises ValueError if it is damaged.
 
         A row of typed columns is given as JSON, with binary values in base64.
         """
-        # The footer comes last and a stream from a store cannot seek, hence the temporary file.
-        with tempfile.TemporaryFile() as file:
-            shutil.copyfileobj(stream, file)
-            number = 0
-            try:
-                with bounded():
-                    batches = self.batches(file)
-                for batch in steps(batches):
-                    for row in batch_rows(batch):
-                        yield row
-                        number += 1
-            except (pa.ArrowException, OSError) as error:
-                raise ValueError(
-                    f"damaged {type(self).kind} file, at row {number} or later: {error}"
-                ) from error
+        with copied(stream) as file:
+            found = type(self).open(file)
+            with damage(found.what):
+                for batch in found.batches(_READ_ROWS):
+                    yield from batch_rows(batch)
 
     def table(self, block: Block) -> pa.Table:
         """Return a block as the columns of the file, sorted if that is asked for."""

@@ -21,8 +21,6 @@ from itertools import chain
 import numpy as np
 
 from landfall.formats.parts import (
-    DEFAULT_LIMITS,
-    PART_BYTES,
     FileBytes,
     FilePart,
     FileRecords,
@@ -32,10 +30,10 @@ from landfall.formats.parts import (
 from landfall.formats.slices import binary_slices, row_ranges
 from landfall.formats.streams import (
     Compression,
+    StreamReader,
     check_part,
     compression_of,
     contents,
-    cut_if_plain,
     windows,
 )
 from landfall.pipeline.records import Int64s
@@ -188,20 +186,8 @@ def without_byte_order_mark(block: LineBlock) -> LineBlock:
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Reads lines.
-
-    Attributes:
-        compression: how files are compressed.
-        limits: how long a line may be, and other limits.
-    """
-
-    compression: Compression = Compression.AUTO
-    limits: Limits = DEFAULT_LIMITS
-
-    def parts(self, name: str, size: int, part_bytes: int = PART_BYTES) -> tuple[FilePart, ...]:
-        """The parts of a file; see ``parts.FileReader``."""
-        return cut_if_plain(name, size, part_bytes, self.compression)
+class Lines(StreamReader):
+    """Reads lines."""
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
         """The lines that begin in the part; see ``parts.FileReader``."""

@@ -1,7 +1,7 @@
 """Files of columns, ``Parquet`` and ``Orc``, merged: rows of several in row groups of full size."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import BinaryIO, Protocol
@@ -170,32 +170,6 @@ class ColumnsMerger:
         self._gathered = []
         self._gathered_bytes = 0
         return self._encoder.write(self._format.in_order(table), self._own)
-
-
-@contextmanager
-def damage(kind: str) -> Iterator[None]:
-    """Raise what Arrow cannot read as ValueError."""
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"damaged {kind} file: {error}") from error
-
-
-def checked(kind: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The batches; what Arrow cannot read is raised as ValueError."""
-    while True:
-        with damage(kind):
-            batch = next(batches, None)
-        if batch is None:
-            return
-        yield batch
-
-
-def there(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
-    """The columns that a file has of these; at least one, which gives the number of rows."""
-    if columns is None:
-        return None
-    return [name for name in schema.names if name in columns] or schema.names[:1]
 
 
 def described(schema: pa.Schema, metadata: Mapping[bytes, bytes] | None) -> str:

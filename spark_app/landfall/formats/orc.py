@@ -27,9 +27,7 @@ them. ORC's writer decides when a stripe is full, and holds it until then; where
 object is sealed. The same blocks give the same bytes as long as the version of Arrow is the same.
 """
 
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -40,25 +38,18 @@ import pyarrow as pa
 from pyarrow import orc
 
 from landfall.api.spec import Codec
-from landfall.formats import Block, Encoder, unreadable
+from landfall.formats import Block, Encoder, column_reading, unreadable
 from landfall.formats.column_files import Buffer, ColumnFiles
+from landfall.formats.column_reading import Columns, copied
 from landfall.formats.columns import (
     ENVELOPE,
     Convert,
     as_leaf,
     storable,
 )
-from landfall.formats.merged_columns import (
-    ColumnFile,
-    ColumnsMerger,
-    checked,
-    damage,
-    described,
-    there,
-)
+from landfall.formats.merged_columns import READ_ROWS, ColumnFile, ColumnsMerger, described
 from landfall.formats.merging import ReadRange
 from landfall.formats.options import Options, SortKey
-from landfall.memory_limit import bounded, steps
 from landfall.pipeline.decoders.row_schemas import RowSchema
 
 CODECS: Mapping[Codec, str] = MappingProxyType(
@@ -96,7 +87,7 @@ class Orc(ColumnFiles):
     is_typed: bool = False
     wrong: ClassVar[unreadable.Wrong] = unreadable.wrong_in_orc
     error: ClassVar[str] = unreadable.ORC_ERROR
-    kind: ClassVar[str] = "ORC"
+    open: ClassVar[Callable[[BinaryIO], Columns]] = column_reading.orc
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "Orc":
@@ -127,11 +118,6 @@ class Orc(ColumnFiles):
         """Return an encoder for a new object."""
         return OrcEncoder(self)
 
-    def batches(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
-        """Read all columns of a file; raises as Arrow does."""
-        found = orc.ORCFile(file)
-        return map(found.read_stripe, range(found.nstripes))
-
     def sorted_by(self, column: str) -> "Orc":
         """Return the format whose rows are sorted by a column."""
         return replace(self, sort_by=(SortKey(column, descending=False),))
@@ -145,19 +131,13 @@ class Orc(ColumnFiles):
         self, source: BinaryIO, columns: Sequence[str] | None = None
     ) -> Iterator[ColumnFile]:
         """Read an object, or some of its columns; raises ValueError if it is damaged."""
-        with tempfile.TemporaryFile() as file:
-            shutil.copyfileobj(source, file)
-            with damage("ORC"), bounded():
-                found = orc.ORCFile(file)
-            wanted = there(columns, found.schema)
-            batches = steps(found.read_stripe(n, wanted) for n in range(found.nstripes))
-            schema = found.schema.remove_metadata()
-            yield ColumnFile(schema, None, checked("ORC", batches))
+        with copied(source) as file:
+            found = column_reading.orc(file)
+            yield ColumnFile(found.schema, None, found.batches(READ_ROWS, columns))
 
     def schema_of(self, read: ReadRange, size: int) -> str:
         """Return a text that identifies an object's columns."""
-        with damage("ORC"), bounded():
-            return described(orc.ORCFile(pa.BufferReader(read(0, size))).schema, None)
+        return described(column_reading.orc(pa.BufferReader(read(0, size))).schema, None)
 
 
 class OrcEncoder:

@@ -27,7 +27,15 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 from isal import igzip, isal_zlib
 
-from landfall.formats.parts import FileBytes, FilePart, Limits, UnreadableFileError, cut
+from landfall.formats.parts import (
+    DEFAULT_LIMITS,
+    PART_BYTES,
+    FileBytes,
+    FilePart,
+    Limits,
+    UnreadableFileError,
+    cut,
+)
 
 _OBJECT_BYTES = 2**20
 """How many bytes of a landed object are read at once."""
@@ -422,3 +430,20 @@ def cut_if_plain(
     """
     is_plain = compression_of(name, compression) is Compression.NONE
     return cut(size, part_bytes if is_plain else max(part_bytes, size))
+
+
+@dataclass(frozen=True)
+class StreamReader:
+    """The common base of readers whose files are cut unless they are compressed as a whole.
+
+    Attributes:
+        compression: how files are compressed as a whole, in addition to a codec of their own.
+        limits: how large blocks and records may be.
+    """
+
+    compression: Compression = Compression.AUTO
+    limits: Limits = DEFAULT_LIMITS
+
+    def parts(self, name: str, size: int, part_bytes: int = PART_BYTES) -> tuple[FilePart, ...]:
+        """The parts of a file; see ``parts.FileReader``."""
+        return cut_if_plain(name, size, part_bytes, self.compression)

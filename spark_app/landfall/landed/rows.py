@@ -1,17 +1,14 @@
 """The rows of a landed object as Arrow batches, with all that its format stores of a record."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from landfall.formats.column_reading import copied, damage, parquet
 from landfall.formats.sequencefile import landed
-from landfall.memory_limit import bounded, steps
+from landfall.memory_limit import bounded
 from landfall.pipeline.records import HEADERS
 
 ROWS = pa.schema(
@@ -64,26 +61,19 @@ def of_parquet(stream: BinaryIO, *, is_sorted: bool) -> Iterator[pa.RecordBatch]
     Raises:
         ValueError: it is damaged, or has other columns.
     """
-    with tempfile.TemporaryFile() as file, _damage():
-        shutil.copyfileobj(stream, file)
+    with copied(stream) as file, damage("Parquet file"):
+        found = parquet(file)
+        if missing := {*ROWS.names} - {*found.schema.names}:
+            raise ValueError(f"it has no column {min(missing)}")
+        for group in found.by_group(BATCH_ROWS, ROWS.names):
+            yield from map(_of_envelope, _in_order(group) if is_sorted else group)
+
+
+def _in_order(group: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if batches := [*group]:
         with bounded():
-            parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        for group in range(parquet.num_row_groups):
-            if is_sorted:
-                with bounded():
-                    table = parquet.read_row_group(group, ROWS.names).sort_by("offset")
-                batches = table.to_batches(BATCH_ROWS)
-            else:
-                batches = parquet.iter_batches(BATCH_ROWS, [group], ROWS.names)
-            yield from map(_of_envelope, steps(batches))
-
-
-@contextmanager
-def _damage() -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, KeyError, OSError) as error:
-        raise ValueError(f"damaged Parquet file, or one of other columns: {error}") from error
+            table = pa.Table.from_batches(batches).sort_by("offset")
+        yield from table.to_batches(BATCH_ROWS)
 
 
 def _of_envelope(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -18,13 +18,12 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.json as pj
-import pyarrow.parquet as pq
-from pyarrow import orc
 
 from landfall.api.spec import Output
 from landfall.errors import Reason, Stalled
 from landfall.formats import Row
 from landfall.formats.avro import landed as avro
+from landfall.formats.column_reading import OPEN
 from landfall.formats.columns import KAFKA_TIMESTAMP
 from landfall.memory_limit import bounded, steps
 from landfall.reading.files import File
@@ -57,10 +56,8 @@ def schema_of(body: Bytes, output: Output) -> pa.Schema:
     """
     with _damage(body.file), bounded():
         match output.format:
-            case "Parquet":
-                return pq.read_schema(body.seekable())
-            case "Orc":
-                return orc.ORCFile(body.seekable()).schema
+            case "Parquet" | "Orc":
+                return OPEN[output.format](body.seekable()).schema
             case "Avro":
                 with body.stream() as stream:
                     return next((each.schema for each in avro.batches(stream)), pa.schema([]))
@@ -99,15 +96,8 @@ def _batches(
     body: Bytes, output: Output, columns: Sequence[str] | None, asked: pa.Schema | None
 ) -> Iterator[pa.RecordBatch]:
     match output.format:
-        case "Parquet":
-            parquet = pq.ParquetFile(body.seekable(), page_checksum_verification=True)
-            wanted = _there(columns, parquet.schema_arrow)
-            for group in range(parquet.num_row_groups):  # Arrow would make a batch of several
-                yield from parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=wanted)
-        case "Orc":
-            found = orc.ORCFile(body.seekable())
-            for stripe in range(found.nstripes):
-                yield found.read_stripe(stripe, _there(columns, found.schema))
+        case "Parquet" | "Orc":
+            yield from OPEN[output.format](body.seekable()).batches(BATCH_ROWS, columns)
         case "Avro":
             with body.stream() as stream:
                 yield from avro.batches(stream)
@@ -125,13 +115,6 @@ def _as_columns(some: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _there(columns: Sequence[str] | None, schema: pa.Schema) -> list[str] | None:
-    if columns is None:
-        return None
-    # At least one, or nothing says how many rows there are.
-    return [name for name in columns if name in schema.names] or schema.names[:1]
 
 
 def _stored(type_: pa.DataType) -> pa.DataType:

@@ -1,14 +1,10 @@
 """Reads landed objects, data and dead letters alike, and the same slices from Kafka."""
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import BinaryIO, cast
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from landfall.api.contract import LANE
 from landfall.api.spec import Output
@@ -16,15 +12,16 @@ from landfall.checks.coverage import ReadBack
 from landfall.checks.payloads import KafkaRecords, payload_hashes
 from landfall.cli.group_store import GroupStore
 from landfall.formats import Format
+from landfall.formats.column_reading import copied, parquet
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind
-from landfall.memory_limit import bounded, steps
 from landfall.pipeline.decoders.half_pairs import without_half_pairs
 from landfall.reading.copies import WithCopies
 from landfall.registry import output_format
 from landfall.source import Reader
 
 Payload = bytes | None
+_READ_ROWS = 4096
 Normalizer = Callable[[Payload], bytes]
 """Maps a payload to the bytes that a format writes for it."""
 
@@ -49,20 +46,12 @@ def normalizer(format_name: str) -> Normalizer:
 def dead_letters(stream: BinaryIO) -> Iterator[dict[str, object]]:
     """The dead letters in a Parquet object with their coordinates, one dictionary each.
 
-    The stream is first copied to a temporary file, because the footer of a Parquet file comes last.
-
     Raises:
         ValueError: the bytes are not Parquet.
     """
-    with tempfile.TemporaryFile() as file:
-        shutil.copyfileobj(stream, file)
-        try:
-            with bounded():
-                opened = pq.ParquetFile(file)
-            for batch in steps(opened.iter_batches()):
-                yield from batch.to_pylist()
-        except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"damaged dead letters: {error}") from error
+    with copied(stream) as file:
+        for batch in parquet(file, "dead letters").batches(_READ_ROWS):
+            yield from batch.to_pylist()
 
 
 def rows(

@@ -28,8 +28,6 @@ from landfall.formats.avro.file import (
     stored_blocks,
 )
 from landfall.formats.parts import (
-    DEFAULT_LIMITS,
-    PART_BYTES,
     FileBytes,
     FilePart,
     FileRecords,
@@ -37,7 +35,7 @@ from landfall.formats.parts import (
     UnreadableFileError,
 )
 from landfall.formats.slices import row_ranges
-from landfall.formats.streams import Compression, Opened, Source, cut_if_plain, opened
+from landfall.formats.streams import Opened, Source, StreamReader, opened
 from landfall.pipeline.decoders.avro.nested import Record
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.avro.own_columns import VALUE
@@ -49,20 +47,8 @@ _WINDOWS_TOGETHER = 4
 
 
 @dataclass(frozen=True)
-class Avro:
-    """Reads object container files.
-
-    Attributes:
-        compression: how files are compressed as a whole, in addition to their own codec.
-        limits: how large blocks and records may be.
-    """
-
-    compression: Compression = Compression.AUTO
-    limits: Limits = DEFAULT_LIMITS
-
-    def parts(self, name: str, size: int, part_bytes: int = PART_BYTES) -> tuple[FilePart, ...]:
-        """The parts of a file; see ``parts.FileReader``."""
-        return cut_if_plain(name, size, part_bytes, self.compression)
+class Avro(StreamReader):
+    """Reads object container files."""
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
         """The records of the part's blocks; see ``parts.FileReader``."""

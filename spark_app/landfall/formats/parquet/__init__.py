@@ -49,9 +49,7 @@ payloads the footer has its full name and its digest, as ``landfall-schema-name`
 ``landfall-schema-digest``.
 """
 
-import shutil
-import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -63,8 +61,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from landfall.api.spec import Codec
-from landfall.formats import Block, Encoder, unreadable
+from landfall.formats import Block, Encoder, column_reading, unreadable
 from landfall.formats.column_files import Buffer, ColumnFiles
+from landfall.formats.column_reading import Columns, copied, damage
 from landfall.formats.columns import (
     COORDINATES,
     ENVELOPE,
@@ -73,19 +72,11 @@ from landfall.formats.columns import (
     sort_keys,
     storable,
 )
-from landfall.formats.merged_columns import (
-    READ_ROWS,
-    ColumnFile,
-    ColumnsMerger,
-    checked,
-    damage,
-    described,
-    there,
-)
+from landfall.formats.merged_columns import READ_ROWS, ColumnFile, ColumnsMerger, described
 from landfall.formats.merging import NotMergeableError, ReadRange
 from landfall.formats.options import Options, SortKey
 from landfall.formats.parquet.float_bounds import KEY, FloatBounds, as_metadata, bounds_of
-from landfall.memory_limit import bounded, steps
+from landfall.memory_limit import bounded
 from landfall.pipeline.decoders.row_schemas import RowSchema
 
 LEVELS: Mapping[Codec, int | None] = MappingProxyType(
@@ -103,7 +94,6 @@ SCHEMA_KEY = "landfall-schema"
 """What begins the keys of the footer that name the payloads' schema."""
 _PACKED = "DELTA_BINARY_PACKED"
 _LEAST_VALUES = 1000
-_READ_ROWS = 1024
 _TAIL_BYTES = 64 * 1024
 _WRITER_HELD_BYTES = 16 * 1024
 """The memory of an open writer: growth of the process, measured by tests/bench/bench_formats.py."""
@@ -136,7 +126,7 @@ class Parquet(ColumnFiles):
     spares_long_values: bool = True
     wrong: ClassVar[unreadable.Wrong] = unreadable.wrong_in_parquet
     error: ClassVar[str] = unreadable.PARQUET_ERROR
-    kind: ClassVar[str] = "Parquet"
+    open: ClassVar[Callable[[BinaryIO], Columns]] = column_reading.parquet
     leaf: ClassVar[Convert] = in_micros
 
     @classmethod
@@ -189,12 +179,6 @@ class Parquet(ColumnFiles):
         """Return an encoder for a new object."""
         return ParquetEncoder(self)
 
-    def batches(self, file: BinaryIO) -> Iterator[pa.RecordBatch]:
-        """Read all columns of a file; raises as Arrow does."""
-        parquet = pq.ParquetFile(file, page_checksum_verification=True)
-        batches: Iterator[pa.RecordBatch] = parquet.iter_batches(_READ_ROWS)
-        return batches
-
     def sorted_by(self, column: str) -> "Parquet":
         """Return the format whose rows are sorted by a column."""
         return replace(self, sort_by=(SortKey(column, descending=False),))
@@ -211,22 +195,11 @@ class Parquet(ColumnFiles):
 
         Times that are stored in milliseconds, as Landfall did once, are given in microseconds.
         """
-        with tempfile.TemporaryFile() as file:
-            shutil.copyfileobj(source, file)
-            with damage("Parquet"), bounded():
-                found = pq.ParquetFile(file, page_checksum_verification=True)
-            wanted = there(columns, found.schema_arrow)
-            columns_now = as_stored_now(found.schema_arrow)
-            schema = pa.schema([columns_now.field(name) for name in wanted or columns_now.names])
-            batches = (
-                _rewritten(batch, schema)
-                for group in range(found.num_row_groups)
-                for batch in steps(
-                    found.iter_batches(READ_ROWS, row_groups=[group], columns=wanted)
-                )
-            )
-            own = _own_schema(found.metadata.metadata or {})
-            yield ColumnFile(columns_now, own, checked("Parquet", batches))
+        with copied(source) as file:
+            found = column_reading.parquet(file)
+            now = as_stored_now(found.schema)
+            batches = (_rewritten(batch, now) for batch in found.batches(READ_ROWS, columns))
+            yield ColumnFile(now, _own_schema(found.metadata), batches)
 
     def schema_of(self, read: ReadRange, size: int) -> str:
         """Return a text that identifies an object's columns and schema, from its footer."""
@@ -234,7 +207,7 @@ class Parquet(ColumnFiles):
         length = int.from_bytes(tail[-8:-4], "little") + 8
         if len(tail) < length <= size:
             tail = read(-length, length)
-        with damage("Parquet"), bounded():
+        with damage("Parquet file"), bounded():
             footer = pq.read_metadata(pa.BufferReader(tail[-length:]))
             metadata = {k: v for k, v in (footer.metadata or {}).items() if k != KEY}
             return described(as_stored_now(footer.schema.to_arrow_schema()), metadata)
@@ -250,8 +223,9 @@ def as_stored_now(schema: pa.Schema) -> pa.Schema:
     )
 
 
-def _rewritten(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return rows with the types of ``as_stored_now``."""
+def _rewritten(batch: pa.RecordBatch, now: pa.Schema) -> pa.RecordBatch:
+    """Return rows with the types of ``as_stored_now``; they may have some of the columns."""
+    schema = pa.schema([now.field(name) for name in batch.schema.names])
     if batch.schema.equals(schema):
         return batch
     if refused := unreadable.refused(batch, unreadable.wrong_in_parquet, unreadable.PARQUET_ERROR):

@@ -25,12 +25,9 @@ from functools import partial
 import pyarrow as pa
 
 from landfall.formats.parts import (
-    DEFAULT_LIMITS,
-    PART_BYTES,
     FileBytes,
     FilePart,
     FileRecords,
-    Limits,
 )
 from landfall.formats.sequencefile.contents import MalformedWritable, content_of
 from landfall.formats.sequencefile.file import (
@@ -43,24 +40,12 @@ from landfall.formats.sequencefile.file import (
     read_header,
 )
 from landfall.formats.slices import row_ranges
-from landfall.formats.streams import Compression, Opened, Source, cut_if_plain, opened
+from landfall.formats.streams import Opened, Source, StreamReader, opened
 
 
 @dataclass(frozen=True)
-class SequenceFile:
-    """Reads SequenceFiles.
-
-    Attributes:
-        compression: how files are compressed as a whole, in addition to their own codec.
-        limits: how large blocks and records may be.
-    """
-
-    compression: Compression = Compression.AUTO
-    limits: Limits = DEFAULT_LIMITS
-
-    def parts(self, name: str, size: int, part_bytes: int = PART_BYTES) -> tuple[FilePart, ...]:
-        """The parts of a file; see ``parts.FileReader``."""
-        return cut_if_plain(name, size, part_bytes, self.compression)
+class SequenceFile(StreamReader):
+    """Reads SequenceFiles."""
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
         """The records after the part's sync marks; see ``parts.FileReader``."""

@@ -20,13 +20,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import orc
 
 from landfall.api.spec import ColumnSource, GroupSpec
 from landfall.errors import Retry
+from landfall.formats.column_reading import OPEN
 from landfall.ledger.names.object_names import ObjectName
-from landfall.memory_limit import bounded
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.publish import VisibleObject
 from landfall.publish.catalog import Columns, Storage
@@ -163,10 +161,8 @@ class ColumnsOf:
         upload = each.landed.upload
         file = pa.PythonFile(_Remote(self.store, upload.key, upload.size), mode="r")
         try:
-            with bounded():
-                is_parquet = format_ == "Parquet"
-                return pq.read_schema(file) if is_parquet else orc.ORCFile(file).schema
-        except (pa.ArrowException, OSError, ValueError) as error:
+            return OPEN[format_](file).schema
+        except (OSError, ValueError) as error:
             raise ValueError(f"{upload.key} is no file of {format_}: {error}") from error
 
 
