@@ -111,15 +111,6 @@ class MergeFailed(Retry):
 MergeResult = Merged | NotMerged
 
 
-def mergeable(output: Output) -> bool:
-    """Return whether objects that were made so can be merged at all.
-
-    Raises:
-        Stalled: SPEC_INVALID, they cannot be read.
-    """
-    return merger_of(output_format(output)) is not None
-
-
 def merger_of(format_: Format) -> Merger | None:
     """Return the merger of a format's objects; None if they cannot be merged."""
     made: Merger | None = getattr(format_, "merger", lambda: None)()

@@ -73,10 +73,6 @@ def test_the_hour_that_clocks_are_set_back_is_two_ranges() -> None:
     ]
 
 
-def test_the_next_time_is_known() -> None:
-    assert HOURLY.next_tick(at("2026-11-21 05:05")) == at("2026-11-21 06:05")
-
-
 @pytest.mark.parametrize("cron", ["61 * * * *", "* * * *", "@hourly", "", "0 0 30 2 *"])
 def test_what_is_no_cron_is_refused(cron: str) -> None:
     with pytest.raises(ValueError, match="not five fields of cron"):

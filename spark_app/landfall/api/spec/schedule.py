@@ -105,10 +105,6 @@ class Schedule(Model):
                 after = self._end(tick)
                 yield ScheduledRange(tick.astimezone(UTC), after)
 
-    def next_tick(self, now: datetime) -> datetime | None:
-        """When the next range is due; None if never."""
-        return next(self._ticks(now), None)
-
     def _ticks(self, start: datetime, *, reverse: bool = False) -> Iterator[datetime]:
         return CronSim(self.cron, start.astimezone(ZoneInfo(self.time_zone)), reverse)
 

@@ -217,16 +217,6 @@ def letters_place(key: str) -> str:
     return match[3] if match else ""
 
 
-def is_dead_letter_key(group: str, key: str) -> bool:
-    """Return whether a key is that of dead letters of this group, in any place.
-
-    Raises:
-        ValueError: the group's name is not legal.
-    """
-    prefix = group_prefix(group)
-    return key.startswith(prefix) and bool(_LETTERS.match(key, len(prefix)))
-
-
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where the records of an object come from, and the generation that wrote it.

@@ -95,19 +95,6 @@ class Step(Transform, Protocol):
         ...
 
 
-class StepType(Protocol):
-    """The class that a built-in name stands for."""
-
-    def of(self, options: Mapping[str, object], context: Context) -> Step:
-        """Build the step.
-
-        Raises:
-            ValueError: an option is unknown, missing or out of range, or the rows do not have
-                what the step reads.
-        """
-        ...
-
-
 def schema_after(step: Step, schema: pa.Schema) -> pa.Schema:
     """Return the typed columns that the step makes of these.
 
