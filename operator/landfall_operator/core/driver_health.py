@@ -99,7 +99,7 @@ def obstacle(observed: GroupObservation, driver: Driver | None) -> PodFailure | 
     if status and status.phase is Phase.STALLED:
         reason, _, message = status.message.partition(": ")
         return _environment(reason, message)
-    if not works(observed, driver) and (failure := _start_obstacle(observed, driver)):
+    if not works(observed, driver) and (failure := start_failure(observed, driver)):
         return failure if is_environment(failure.reason) else None
     if status is None:
         return None
@@ -109,7 +109,7 @@ def obstacle(observed: GroupObservation, driver: Driver | None) -> PodFailure | 
     return None
 
 
-def _start_obstacle(observed: GroupObservation, driver: Driver) -> PodFailure | None:
+def start_failure(observed: GroupObservation, driver: Driver) -> PodFailure | None:
     """Return why a driver that does not work does not run, or what ended it last.
 
     A driver that starts while the store is away tries for minutes before it ends again, so the

@@ -29,7 +29,13 @@ from landfall_operator.api.validation import secrets_over_plain_http
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core import trials
 from landfall_operator.core.desired_state import DesiredState, is_queued
-from landfall_operator.core.driver_health import driver_failure, held_for, judged_driver, obstacle
+from landfall_operator.core.driver_health import (
+    driver_failure,
+    held_for,
+    judged_driver,
+    obstacle,
+    start_failure,
+)
 from landfall_operator.core.parsing import executor_failure
 from landfall_operator.core.rollout import is_rollback
 from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure
@@ -244,7 +250,9 @@ def _ready(view: View) -> Finding:
     if view.status is None:
         return _no_status(view)
     if not view.driver or not view.driver.lands(view.observed.now):
-        return Finding("False", Reason.STARTING, f"the driver is in phase {view.status.phase}")
+        text = f"the driver is in phase {view.status.phase}"
+        failure = _pod_failure(view) or PodFailure(Reason.STARTING, text)
+        return _of_pod_failure(failure)
     if recovering := _recovering(view):
         return recovering
     for find in (_commits_healthy, _source_reachable, _some_executor):
@@ -317,12 +325,29 @@ def _no_status(view: View) -> Finding:
         if view.observed.name_taken and not error:
             return Finding("False", Reason.NAME_TAKEN, view.observed.name_taken)
         return Finding("False", Reason.SPEC_INVALID if error else Reason.STARTING, error)
-    if view.driver.pod_failure:
-        return _of_pod_failure(view.driver.pod_failure)
+    if failure := _pod_failure(view):
+        return _of_pod_failure(failure)
     if view.driver.report is None or view.driver.process_gone:
         return Finding("False", Reason.STARTING, "waiting for the driver to start")
     since = view.driver.report.received.isoformat(timespec="seconds")
     return Finding("False", Reason.UNREACHABLE, f"the driver has not answered since {since}")
+
+
+def _pod_failure(view: View) -> PodFailure | None:
+    """Return why the active driver's pod does not run.
+
+    A reason that only a user can end holds while the container starts again, too: the conditions of
+    a driver that ends at each start would otherwise change at each start.
+    """
+    driver = view.driver
+    if driver is None or driver.pod_failure:
+        return driver.pod_failure if driver else None
+    if view.status is None:
+        starts = driver.report is None or driver.process_gone
+    else:
+        starts = view.status.phase is DriverPhase.STARTING
+    failure = start_failure(view.observed, driver) if starts else None
+    return failure if failure and failure.reason in NEEDS_USER else None
 
 
 def _of_pod_failure(failure: PodFailure) -> Finding:
@@ -374,7 +399,7 @@ def _within_lag_target(view: View) -> Finding:
 
 
 def _source_reachable(view: View) -> Finding:
-    failure = view.driver.pod_failure if view.driver else None
+    failure = _pod_failure(view)
     if failure and failure.reason in _OF_THE_SOURCE:
         return _of_pod_failure(failure)
     if view.status is None:
@@ -399,7 +424,7 @@ def _read_elsewhere(status: Status) -> str:
 
 
 def _store_safe(view: View) -> Finding:
-    failure = view.driver.pod_failure if view.driver else None
+    failure = _pod_failure(view)
     if failure and failure.reason in _OF_THE_STORE:
         return _of_pod_failure(failure)
     if view.status and (denial := _denial(view.status)):
@@ -483,7 +508,7 @@ def _spec_valid(view: View) -> Finding:
 
 
 def _stalled(view: View) -> Finding:
-    failure = view.driver.pod_failure if view.driver else None
+    failure = _pod_failure(view)
     # The order is the priority: what prevents everything else from working comes first.
     if view.observed.spec_error:
         return Finding("True", Reason.SPEC_INVALID, view.observed.spec_error)

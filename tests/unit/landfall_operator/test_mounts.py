@@ -152,6 +152,40 @@ async def test_a_missing_key_of_a_secret_is_named_within_half_a_minute(one: Reco
 
 
 @pytest.mark.asyncio
+async def test_a_driver_that_ends_at_each_start_has_one_reason_until_it_lands(
+    one: Reconciled,
+) -> None:
+    lacks = "spec.output.s3.credentialsSecretRef: secret 's3' lacks AWS_SECRET_ACCESS_KEY"
+    ended = {"terminated": {"exitCode": 2, "reason": "Error", "message": f"SpecInvalid: {lacks}"}}
+
+    def pod(state: dict[str, Any], restarts: int) -> dict[str, Any]:
+        container = {"name": "driver", "state": state, "restartCount": restarts, "lastState": ended}
+        return {"phase": "Running", "containerStatuses": [container]}
+
+    await start_with(one, pod(ended, 0))
+    await one.run(10)
+    (path,) = (p for p in one.api.objects if p.startswith(one.path("Pod", "")))
+    seen = set()
+    for restarts in range(1, 4):
+        for state in (
+            {"running": {"startedAt": one.now.isoformat()}},
+            {"waiting": {"reason": "CrashLoopBackOff"}},
+        ):
+            one.api.store(path, {**one.api.objects[path], "status": pod(state, restarts)})
+            one.watch()
+            await one.run(5)
+            seen.add((condition(one), condition(one, "Ready"), one.group["status"]["phase"]))
+
+    assert seen == {(("True", "SpecInvalid", lacks), ("False", "SpecInvalid", lacks), "Stalled")}
+    posted = [r.body.get("reason") for r in one.api.requests if r.kind.name == "Event" and r.body]
+    assert "Stalled" not in posted, "no Event says in between that the group is stalled no more"
+
+    await one.start()
+    assert condition(one)[0] == "False"
+    assert condition(one, "Ready")[0] == "True"
+
+
+@pytest.mark.asyncio
 async def test_a_pod_that_starts_in_time_costs_no_look_at_its_events(one: Reconciled) -> None:
     await start_with(one, creating())
     await one.run(6)
