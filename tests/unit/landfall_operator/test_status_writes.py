@@ -1,16 +1,24 @@
-"""When a status is written: what users react to at once, numbers rarely."""
+"""When a status is written: what users react to at once, numbers rarely; and how long it may be."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin
 
 import pytest
+from pydantic import BaseModel
 
+from landfall_operator.api.backfill_status import BackfillStatus
 from landfall_operator.api.status import GroupStatus
+from landfall_operator.api.verbs import MAX_VALUE, Verb, annotation, requested
 from landfall_operator.reporting.status_writes import (
     AT_ONCE,
+    MAX_ITEMS,
+    MAX_TEXT,
     NUMBERS,
     REFRESH,
     SOON,
+    bounded,
     write_interval,
 )
 
@@ -127,3 +135,71 @@ def test_a_text_that_follows_a_number_waits_for_it() -> None:
 
 def test_a_first_status_is_written_at_once() -> None:
     assert write_interval(GroupStatus(), changed()) == AT_ONCE
+
+
+LONG = "x" * (MAX_TEXT + 1)
+
+
+def filled(kind: Any) -> Any:
+    """A value of this type, with too long a text in each field and too many items in each list."""
+    if get_origin(kind) is Annotated:
+        return filled(get_args(kind)[0])
+    if kind is str:
+        return LONG
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        fields = kind.model_fields.items()
+        return kind.model_construct(**{name: filled(each.annotation) for name, each in fields})
+    arguments = [each for each in get_args(kind) if each is not NoneType]
+    if get_origin(kind) is tuple:
+        return (filled(arguments[0]),) * (MAX_ITEMS + 1)
+    if get_origin(kind) is dict:
+        return {"key": LONG}
+    return filled(arguments[0]) if len(arguments) == 1 else None
+
+
+def sizes(value: Any, path: str = "") -> Iterator[tuple[str, int]]:
+    """The characters of each text and the items of each list, by path."""
+    if isinstance(value, str):
+        yield path, len(value)
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from sizes(getattr(value, name), f"{path}.{name}")
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from sizes(item, f"{path}{{}}")
+    elif isinstance(value, tuple):
+        yield f"{path}[]", len(value)
+        for item in value[:1]:
+            yield from sizes(item, f"{path}[]")
+
+
+REMEMBERED = ".answered_requests{}"
+"""Values of annotations, which are cut when they are read: a later cut would make them others."""
+
+
+@pytest.mark.parametrize(
+    ("model", "some"),
+    [
+        (GroupStatus, {".conditions[].message", ".rollout.trial.comparison.sample[]", ".runs[]"}),
+        (BackfillStatus, {".conditions[].message", ".message", ".conditions[]"}),
+    ],
+)
+def test_every_text_and_list_of_a_status_is_bounded(model: type[BaseModel], some: set[str]) -> None:
+    status = filled(model)
+    too_large = {path for path, size in sizes(status) if size > MAX_ITEMS}
+    assert some < too_large, "the test fills these, and so the fields like them"
+
+    found = list(sizes(bounded(status)))
+
+    lists = {path: size for path, size in found if size == MAX_ITEMS}
+    assert {path for path, _ in found} == {path for path, _ in sizes(status)}
+    assert all(path.endswith("[]") for path in lists)
+    assert {path for path, size in found if size > MAX_TEXT} <= {REMEMBERED}
+    assert {path for path, size in found if MAX_ITEMS < size < MAX_TEXT} == set()
+
+
+@pytest.mark.parametrize("verb", Verb)
+def test_no_more_of_an_annotation_is_remembered_than_a_name_may_have(verb: Verb) -> None:
+    found = requested({annotation(verb): LONG})
+
+    assert found == (verb, LONG[:MAX_VALUE])
