@@ -34,7 +34,7 @@ def main() -> int:
     began = time.monotonic()
     faults, landed = [], None
     with _shell() as shell:
-        clone = f"git clone -q {ROOT} {shell.folder}/landfall && cd {shell.folder}/landfall"
+        clone = f"git clone -q {ROOT} landfall && cd landfall"
         for command, wanted in [(clone, ""), *steps(PAGE)]:
             if command != clone:
                 shell.write_files(PAGE)
@@ -53,6 +53,7 @@ def main() -> int:
         faults.append(f"the topic had landed after {landed:.0f} s, and not after {LIMIT:.0f} s")
     else:
         print(f"the topic had landed after {landed:.0f} s")
+    print(f"this machine has {os.cpu_count()} cores and a load of {os.getloadavg()[1]:.0f}")
     print(*faults, sep="\n\n", file=sys.stderr)
     return 1 if faults else 0
 
