@@ -186,8 +186,8 @@ sim: setup ## Simulate the autoscaler, a fixed size and KEDA's formula, and prin
 sim-year: setup ## Play a year of late data with the whole driver: what is kept, rewritten and paid (ARGS="--profile 'every 9 min' --days 60")
 	@$(BIN)/python -m tests.sim.late_data --year $(ARGS)
 
-crash-hunt: setup ## Run random schedules of the crash machine (MINUTES=60), or show one step by step (SEED=n); of one kind only: FEEDS=1 (files), MERGES=1, PROMOTIONS=1 (backfills), LOSSES=1 (lost offsets), EXPIRY=1 (dead letters that expire), LETTERS=1 (their places), PAIRS=1 (all of these, meeting)
-	@$(BIN)/python -m tests.crashes $(if $(FEEDS),--feeds) $(if $(MERGES),--merges) $(if $(PROMOTIONS),--promotions) $(if $(LOSSES),--losses) $(if $(EXPIRY),--expiry) $(if $(LETTERS),--letters) $(if $(PAIRS),--pairs) $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),60))
+crash-hunt: setup ## Run random schedules of the crash machine (MINUTES=60, or SCHEDULES=2000), or show one step by step (SEED=n); of one kind only: FEEDS=1 (files), MERGES=1, PROMOTIONS=1 (backfills), LOSSES=1 (lost offsets), EXPIRY=1 (dead letters that expire), LETTERS=1 (their places), PAIRS=1 (all of these, meeting)
+	@$(BIN)/python -m tests.crashes $(if $(FEEDS),--feeds) $(if $(MERGES),--merges) $(if $(PROMOTIONS),--promotions) $(if $(LOSSES),--losses) $(if $(EXPIRY),--expiry) $(if $(LETTERS),--letters) $(if $(PAIRS),--pairs) $(if $(SEED),--seed $(SEED),$(if $(SCHEDULES),--schedules $(SCHEDULES),--minutes $(or $(MINUTES),60)))
 
 fuzz: setup ## Compare decoders with independent references on random schemas and payloads (MINUTES=10 SEED=n DECODER=protobuf)
 	@$(BIN)/python -m tests.fuzz $(if $(DECODER),--decoder $(DECODER)) $(if $(SEED),--seed $(SEED),--minutes $(or $(MINUTES),10))

@@ -7,10 +7,12 @@ lost, with ``--expiry`` they delete old dead letters, with ``--letters`` specs n
 for them, and with ``--pairs`` all of this may meet; without any, one of nine schedules is of each
 kind, and the others are of none.
 
-With ``--table``, play schedules in which features meet, and print docs/evidence/pairs.md.
+With ``--schedules``, end after so many instead of after a time. With ``--table``, play schedules in
+which features meet, and print docs/evidence/pairs.md.
 """
 
 import argparse
+import math
 import random
 import sys
 import time
@@ -47,6 +49,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.crashes", description=__doc__)
     parser.add_argument("--seed", type=int, help="play this schedule only, and print its steps")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to play; default: 60")
+    parser.add_argument("--schedules", type=int, help="how many to play, however long they take")
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--feeds", action="store_true", help="drivers land files, not topics")
     kinds.add_argument("--merges", action="store_true", help="drivers merge what they have landed")
@@ -63,7 +66,8 @@ def main() -> int:
     chosen = next((kind for name, kind in OWN_KINDS.items() if getattr(arguments, name)), None)
     if arguments.seed is not None:
         return _play_one(arguments.seed, chosen or Schedule)
-    return _play_many(arguments.minutes * 60, (chosen,) if chosen else KINDS)
+    seconds = math.inf if arguments.schedules else arguments.minutes * 60
+    return _play_many(seconds, arguments.schedules or math.inf, (chosen,) if chosen else KINDS)
 
 
 def _play_one(seed: int, kind: Kind) -> int:
@@ -77,12 +81,12 @@ def _play_one(seed: int, kind: Kind) -> int:
     return 0
 
 
-def _play_many(seconds: float, kinds: Sequence[Kind]) -> int:
+def _play_many(seconds: float, schedules: float, kinds: Sequence[Kind]) -> int:
     first = random.randrange(2**48)
     print(f"seeds from {first}", flush=True)
     began, seed, reported = time.monotonic(), first, 0
     with no_waiting():
-        while (passed := time.monotonic() - began) < seconds:
+        while (passed := time.monotonic() - began) < seconds and seed - first < schedules:
             kind = kinds[seed % len(kinds)]
             try:
                 kind(seed).run()
