@@ -6,17 +6,22 @@ while. Two readers look by the ledger: one follows what becomes visible, one ope
 and again. Printed are the longest time between two moments at which the ledger called COMMITs
 visible, and how old a reader's view was at most: the time since the first live record that it did
 not see was sent. The exit code is 1 if these are over 10 and 30 seconds, or rows are wrong.
+
+What is known so far is printed each minute. After ``--minutes`` the run ends as far as it is: it
+prints how many objects are not deleted yet, and checks the rows all the same.
 """
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -40,6 +45,10 @@ MAX_GAP, MAX_AGE = 10.0, 30.0
 """Seconds."""
 LIVE_PAUSE = 0.5
 """Seconds between two live records of a Kafka partition."""
+TELL_EVERY = 60.0
+"""Seconds between two lines on what is known so far."""
+LAST_ROWS, LAST_LOOK = 600.0, 300.0
+"""Seconds that the last rows, and the last look of a reader, may take after all else."""
 SPEC: dict[str, Any] = {
     "route": {"pattern": "dt={date}/hr={hour}"},
     "uploadPolicy": {"maxBytes": "1M", "maxAge": "1s"},
@@ -98,13 +107,14 @@ class Reader(threading.Thread):
 
     Attributes:
         ages: of its view, after each look.
+        looks: how many seconds each look took.
     """
 
     def __init__(self, file: Path, topic: str, live: Live, *, follows: bool) -> None:
         super().__init__(daemon=True)
         self._file, self._topic, self._live, self._follows = file, topic, live, follows
         self._ends = dict(live.firsts)
-        self.stopped, self.ages = threading.Event(), list[float]()
+        self.stopped, self.ages, self.looks = threading.Event(), list[float](), list[float]()
         self.error = ""
 
     def run(self) -> None:
@@ -125,7 +135,8 @@ class Reader(threading.Thread):
                 self.error = f"{type(error).__name__}: {error}"
                 return
             # Up to the end of a look the view is the one before it.
-            self.ages.append(max(ages) + time.monotonic() - began)
+            self.looks.append(time.monotonic() - began)
+            self.ages.append(max(ages) + self.looks[-1])
 
     def _see(self, files: Any) -> None:
         for file in files:
@@ -152,64 +163,185 @@ def running(file: Path, log: Path) -> Iterator[None]:
             run.wait(300)
 
 
+class Watch:
+    """Follows the ledger, and knows when it called COMMITs visible.
+
+    Attributes:
+        lane: the ledger.
+        state: the last one.
+        begin: what became visible after this slot counts.
+        commits: COMMITs that became visible since.
+        times: of the records that call them visible.
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self.lane, self.state = scene.lane(), State()
+        self.begin, self.commits, self.times = -1, 0, list[datetime]()
+
+    def look(self) -> State:
+        """Read on; returns the state after the last slot."""
+        for _, body in self.lane.bodies(self.state):
+            before, self.state = self.state, fold(self.state, body)
+            seen = before.unapplied.keys() - self.state.unapplied.keys()
+            if seen and self.state.seq > self.begin:
+                self.commits += len(seen)
+                self.times.append(datetime.fromisoformat(decode(self.state.seq, body).header.time))
+        return self.state
+
+    def start(self) -> None:
+        """Count from now on."""
+        self.begin, self.commits = self.look().seq, 0
+        self.times.clear()
+
+    @property
+    def gap(self) -> float:
+        """The longest time between two of these records, in seconds."""
+        return max(((b - a).total_seconds() for a, b in pairwise(self.times)), default=math.inf)
+
+
+@dataclass
+class Run:
+    """A measurement, with what it has found so far.
+
+    Attributes:
+        scene: where everything is.
+        topic: what is landed.
+        deadline: when it ends, by the monotonic clock, however far it is.
+        watch: of the ledger.
+        wanted: how many objects are to be replaced.
+        old: their keys.
+        readers: one that follows, and one that opens.
+        wrong: what is not as it should be.
+    """
+
+    scene: Scene
+    topic: str
+    deadline: float
+    watch: Watch
+    wanted: int
+    old: frozenset[str] = frozenset()
+    readers: tuple[Reader, ...] = ()
+    wrong: list[str] = field(default_factory=list)
+    _began: float = field(default_factory=time.monotonic)
+    _told: float = 0.0
+
+    def until(self, holds: Callable[[State], object], what: str) -> float:
+        """Wait until the state is so, or until the deadline; returns the seconds since ``begin``.
+
+        Each minute it prints what is known by then.
+        """
+        while not holds(self.watch.look()):
+            if time.monotonic() >= self.deadline:
+                self.wrong.append(f"the time is over before {what}")
+                break
+            if time.monotonic() - self._told >= TELL_EVERY:
+                self.tell()
+            time.sleep(1)
+        else:
+            print(f"{what} after {self.seconds:.0f} s", flush=True)
+        return self.seconds
+
+    def begin(self) -> None:
+        """Count seconds from now on."""
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Since ``begin``."""
+        return time.monotonic() - self._began
+
+    def keys(self) -> frozenset[str]:
+        """All objects with rows."""
+        return frozenset(self.scene.bucket.keys(f"{self.topic}/"))
+
+    def tell(self) -> None:
+        """Print what is known so far."""
+        self._told = time.monotonic()
+        line = f"{self.seconds:6.0f} s: {self.watch.state.totals.landed:,} rows are landed"
+        if self.readers:
+            replaced, left = self.watch.state.totals.retired, len(self.old & self.keys())
+            ages = ", ".join(f"{max(reader.ages, default=0):.1f}" for reader in self.readers)
+            line += f", {replaced:,} objects replaced, {left:,} not deleted; longest gap "
+            line += f"{self.watch.gap:.1f} s, oldest views {ages} s, load {os.getloadavg()[0]:.0f}"
+        print(line, flush=True)
+
+
 def main() -> int:
     """Land, merge, and print; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.merging_live", description=__doc__)
     parser.add_argument("--objects", type=int, default=20_000, help="how many are merged")
+    parser.add_argument("--minutes", type=float, default=60.0, help="the longest it may take")
     parser.add_argument("--folder", type=Path, help="where the driver's log stays")
     options = parser.parse_args()
     with TemporaryDirectory() as temporary, servers(STATE / "bench-merging") as ours:
         folder = options.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        bucket = ours.s3.create_bucket()
-        return _measure(Scene(ours.broker, bucket), folder, options.objects)
+        scene = Scene(ours.broker, ours.s3.create_bucket())
+        deadline = time.monotonic() + options.minutes * 60
+        return _measure(scene, folder, options.objects, deadline)
 
 
-def _measure(scene: Scene, folder: Path, objects: int) -> int:
+def _measure(scene: Scene, folder: Path, objects: int, deadline: float) -> int:
     topic = scene.topic(partitions=PARTITIONS)
     file = scene.file(folder, **SPEC)
     rounds = -(-objects // (PARTITIONS * HOURS))
     with running(file, folder / "driver.log"):
-        began = time.monotonic()
-        for number in range(rounds):
+        run = Run(scene, topic, deadline, Watch(scene), rounds * PARTITIONS * HOURS)
+        for number in range(1, rounds + 1):
             _produce_hours(scene, topic, number)
-            _wait(lambda at=number: _landed(scene) >= (at + 1) * PARTITIONS * HOURS * ROWS, 600)
-            _say(f"{(number + 1) * PARTITIONS * HOURS:,} objects after", began)
-        live = Live(scene, topic)
-        readers = [Reader(file, topic, live, follows=follows) for follows in (True, False)]
-        live.start()
-        time.sleep(5)
-        for reader in readers:
-            reader.start()
-        began, before = time.monotonic(), scene.state()
-        wanted = rounds * PARTITIONS * HOURS
-        _wait(lambda: scene.state().totals.retired >= wanted, 3600)
-        visible = _say(f"{wanted:,} objects are replaced after", began)
-        _wait(lambda: not (scene.state().replacing or scene.state().retiring), 3600)
-        deleted = _say("the old ones are deleted after", began)
-        time.sleep(5)
-        for reader in readers:
-            reader.stopped.set()
-        for reader in readers:
-            reader.join()
-        after = scene.state()
-        live.stop()
-        _wait(lambda: _landed(scene) >= PARTITIONS * (rounds * HOURS * ROWS + live.rows), 600)
-        _wait(lambda: not scene.state().unapplied, 600)
-    gap, commits = _longest_gap(scene, before.seq, after.seq)
-    ages = [max(reader.ages, default=0.0) for reader in readers]
-    wrong = [reader.error for reader in readers if reader.error]
-    rows = PARTITIONS * (rounds * HOURS * ROWS + live.rows)
-    wrong += [*_wrong_rows(file, topic, rows), *scene.findings(**SPEC)]
-    load = os.getloadavg()[1]
-    print(f"objects replaced: {after.totals.retired:,}, by {after.totals.replacing:,}")
-    print(f"REPLACEs: {_replaces(scene)}; visible after {visible:.0f} s, deleted {deleted:.0f} s")
+            _landed(run, number * PARTITIONS * HOURS * ROWS)
+        live = _merge(run, file)
+        rows = PARTITIONS * (rounds * HOURS * ROWS + live.rows)
+        run.deadline = time.monotonic() + LAST_ROWS
+        _landed(run, rows)
+        run.until(lambda state: not state.unapplied, "all is visible")
+    found = landfall.open(file).scan(topic).rows
+    if found != rows:
+        run.wrong.append(f"{found:,} rows are visible, {rows:,} were produced")
+    run.wrong += scene.findings(**SPEC)
+    print("\n".join(run.wrong) or "every row is there once")
+    ages = [max(reader.ages, default=math.inf) for reader in run.readers]
+    return 1 if run.wrong or run.watch.gap > MAX_GAP or max(ages) > MAX_AGE else 0
+
+
+def _landed(run: Run, rows: int) -> None:
+    run.until(lambda state: state.totals.landed >= rows, f"{rows:,} rows are landed")
+
+
+def _merge(run: Run, file: Path) -> Live:
+    """Send live records, which has all others merged; look at it, and print what was seen."""
+    live = Live(run.scene, run.topic)
+    run.readers = tuple(Reader(file, run.topic, live, follows=each) for each in (True, False))
+    run.old = run.keys()
+    run.watch.start()
+    live.start()
+    time.sleep(5)
+    for reader in run.readers:
+        reader.start()
+    run.begin()
+    visible = run.until(lambda state: state.totals.retired >= run.wanted, "all are replaced")
+    ended = run.until(lambda state: not (state.replacing or state.retiring), "all are deleted")
+    time.sleep(5)
+    for reader in run.readers:
+        reader.stopped.set()
+    live.stop()
+    for reader in run.readers:
+        reader.join(LAST_LOOK)
+    run.tell()
+    left, totals = len(run.old & run.keys()), run.watch.look().totals
+    print(f"objects replaced: {totals.retired:,}, by {totals.replacing:,}")
+    print(f"REPLACEs: {_replaces(run)}; visible after {visible:.0f} s, ", end="")
+    print(f"{left:,} left after {ended:.0f} s" if left else f"deleted {ended:.0f} s")
+    gap, commits = run.watch.gap, run.watch.commits
     print(f"COMMITs meanwhile: {commits:,}; longest gap between two visible: {gap:.1f} s")
-    print(f"oldest view of a reader that follows: {ages[0]:.1f} s, in {len(readers[0].ages)} looks")
-    print(f"oldest view of a reader that opens: {ages[1]:.1f} s, in {len(readers[1].ages)} looks")
-    print(f"load average (5 minutes): {load:.1f} on {os.cpu_count()} cores")
-    print("\n".join(wrong) or "every row is there once")
-    return 1 if wrong or gap > MAX_GAP or max(ages) > MAX_AGE else 0
+    for how, reader in zip(("follows", "opens"), run.readers, strict=True):
+        age = max(reader.ages, default=math.inf)
+        looks, seconds = len(reader.ages), max(reader.looks, default=math.inf)
+        print(f"oldest view of a reader that {how}: {age:.1f} s, in {looks} looks of ", end="")
+        print(f"{seconds:.1f} s at most, the last one of {reader.looks[-1:]} s")
+        run.wrong += [reader.error] if reader.error else []
+    print(f"load average (5 minutes): {os.getloadavg()[1]:.1f} on {os.cpu_count()} cores")
+    return live
 
 
 def _produce_hours(scene: Scene, topic: str, number: int) -> None:
@@ -226,46 +358,9 @@ def _produce_hours(scene: Scene, topic: str, number: int) -> None:
     scene.kafka.flush(producer)
 
 
-def _landed(scene: Scene) -> int:
-    return scene.state().totals.landed
-
-
-def _replaces(scene: Scene) -> int:
-    records = (decode(slot, body) for slot, body in enumerate(b for _, b in scene.lane().bodies()))
-    return sum(isinstance(record, Replace) for record in records)
-
-
-def _longest_gap(scene: Scene, first: int, last: int) -> tuple[float, int]:
-    """The longest time between records that call COMMITs visible; how many COMMITs these are."""
-    state, times, commits = State(), list[datetime](), 0
-    for _, body in scene.lane().bodies():
-        before, state = state, fold(state, body)
-        seen = before.unapplied.keys() - state.unapplied.keys()
-        if first <= state.seq <= last and seen:
-            commits += len(seen)
-            times.append(datetime.fromisoformat(decode(state.seq, body).header.time))
-    gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
-    return max(gaps, default=float("inf")), commits
-
-
-def _wrong_rows(file: Path, topic: str, wanted: int) -> Iterator[str]:
-    """What is wrong with the rows that a reader by the ledger sees in the end."""
-    rows = landfall.open(file).scan(topic).rows
-    if rows != wanted:
-        yield f"{rows:,} rows are visible, {wanted:,} were produced"
-
-
-def _wait(holds: Any, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it takes too long"
-        time.sleep(1)
-
-
-def _say(what: str, began: float) -> float:
-    seconds = time.monotonic() - began
-    print(f"{what} {seconds:.0f} s", flush=True)
-    return seconds
+def _replaces(run: Run) -> int:
+    found = (decode(*at) for at in run.watch.lane.bodies())
+    return sum(isinstance(record, Replace) for record in found)
 
 
 if __name__ == "__main__":
