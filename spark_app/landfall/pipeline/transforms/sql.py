@@ -15,7 +15,7 @@ settings any more. A hidden number of the row shows that the result has every ro
 that the query makes are in microseconds, UTC; columns that pass keep their types.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
@@ -55,6 +55,7 @@ _SETTINGS = {
     "disabled_optimizers": "common_subexpressions",
 }
 _MAX_MESSAGE = 200
+_TEXT = (pa.string(), pa.large_string())
 _KNOWN_ERRORS = 20_480
 """Errors that are remembered; one batch has half of them at most."""
 _FAILED: tuple[type[Exception], ...] = (UnicodeDecodeError,)
@@ -296,38 +297,85 @@ def _evaluate(
 def _failing(statement: Statement, columns: pa.RecordBatch, registered: pa.Array) -> dict[int, str]:
     """Return the rows for which the query fails alone, as far as its probe finds them.
 
-    Rows with the same values, where the same expressions fail, have the same error; it is asked for
-    once, and remembered for the next batches.
+    Errors of a cast of text differ in the text alone, so one of them tells the others.
     """
     try:
         probed = _run_over(statement.probe, registered)
     except _FAILED:
         return {}
     fails = np.array([np.asarray(column.is_null()) for column in probed.columns])
-    alike: dict[tuple[object, ...], list[int]] = {}
-    for row in np.flatnonzero(fails.any(axis=0)).tolist():
-        expressions = np.flatnonzero(fails[:, row]).tolist()
-        read = {name for expression in expressions for name in statement.reads[expression]}
+    errors: dict[int, str | None] = {}
+    for texts in _cast_texts(statement, columns, fails):
+        first = next(iter(texts))
+        errors |= _asked(statement, columns, fails, [first])
+        around = _around(errors[first], texts[first])
+        if around is not None:
+            errors |= {row: text.join(around)[:_MAX_MESSAGE] for row, text in texts.items()}
+    left = [row for row in np.flatnonzero(fails.any(axis=0)).tolist() if row not in errors]
+    errors |= _asked(statement, columns, fails, left)
+    return {row: f"sql: {error}" for row, error in errors.items() if error is not None}
+
+
+def _cast_texts(
+    statement: Statement, columns: pa.RecordBatch, fails: Any
+) -> Iterator[dict[int, str]]:
+    """For each cast of text that fails for rows, and nothing else does, return the text by row.
+
+    Only text that DuckDB quotes as it is: printable ASCII.
+    """
+    fails_once = fails.sum(axis=0) == 1
+    for expression, fails_here in zip(statement.fallible, fails, strict=True):
+        rows = np.flatnonzero(fails_here & fails_once)
+        if len(rows) and expression.casts and columns.schema.field(*expression.reads).type in _TEXT:
+            texts = columns.column(*expression.reads).take(pa.array(rows)).to_pylist()
+            plain = {
+                row: text
+                for row, text in zip(rows.tolist(), texts, strict=True)
+                if text.isascii() and text.isprintable()
+            }
+            if plain:
+                yield plain
+
+
+def _around(error: str | None, text: str) -> tuple[str, str] | None:
+    """Return what is before and after the text in the error of a cast.
+
+    None if the error is not of the known form, or was cut, so that it tells nothing of others.
+    """
+    before = "Conversion Error: Could not convert string '"
+    if error is None or not error.startswith(f"{before}{text}' to ") or len(error) == _MAX_MESSAGE:
+        return None
+    return before, error[len(before) + len(text) :]
+
+
+def _asked(
+    statement: Statement, columns: pa.RecordBatch, fails: Any, rows: Sequence[int]
+) -> dict[int, str | None]:
+    """Return how the query fails for each of these rows alone; None where it does not.
+
+    Rows with the same values, where the same expressions fail, have the same error; it is asked for
+    once, and remembered for the next batches.
+    """
+    alike: dict[tuple[tuple[int, ...], bytes], list[int]] = {}
+    for row in rows:
+        expressions = tuple(np.flatnonzero(fails[:, row]).tolist())
+        read = {name for at in expressions for name in statement.fallible[at].reads}
         # Compared as bytes: -0.0 is not 0.0, and a list is no key. A slice, other than a copy, has
         # bits of its neighbours.
         values = columns.select(sorted(read)).take(pa.array([row])).serialize().to_pybytes()
-        alike.setdefault((*expressions, values), []).append(row)
-    known = _known_errors()
-    keys = [(statement.text, str(columns.schema), *values) for values in alike]
-    unknown = [at for at, key in enumerate(keys) if key not in known]
-    firsts = [rows[0] for rows in alike.values()]
+        alike.setdefault((expressions, values), []).append(row)
+    known, of = _known_errors(), (statement.text, str(columns.schema))
+    errors = {like: known[*of, *like] for like in alike if (*of, *like) in known}
+    unknown = [like for like in alike if like not in errors]
     if unknown:
         if len(known) + len(unknown) > _KNOWN_ERRORS:
             known.clear()
-        asked = columns.take(pa.array([firsts[at] for at in unknown], pa.int64()))
-        errors = _errors(statement.text, asked)
-        known |= {keys[at]: error for at, error in zip(unknown, errors, strict=True)}
-    return {
-        row: f"sql: {error}"
-        for rows, key in zip(alike.values(), keys, strict=True)
-        for row in rows
-        if (error := known[key]) is not None
-    }
+        queries = [statement.failing(expressions) for expressions, _ in unknown]
+        firsts = columns.take(pa.array([alike[like][0] for like in unknown]))
+        made = dict(zip(unknown, _errors(queries, firsts), strict=True))
+        known |= {(*of, *like): error for like, error in made.items()}
+        errors |= made
+    return {row: errors[like] for like, rows in alike.items() for row in rows}
 
 
 @lru_cache(1)
@@ -340,11 +388,11 @@ def _known_errors() -> dict[tuple[object, ...], str | None]:
     return {}
 
 
-def _errors(query: str, columns: pa.RecordBatch) -> list[str | None]:
-    """Return how the query fails for each row alone; None where it does not."""
+def _errors(queries: Sequence[str], columns: pa.RecordBatch) -> list[str | None]:
+    """Return how each query fails for the row of its number alone; None where it does not."""
     _register(columns)
     errors: list[str | None] = []
-    for row in range(len(columns)):
+    for row, query in enumerate(queries):
         try:
             # Nothing is fetched: a value that Python cannot hold is no failure of the query.
             _connection().execute(f"{query} WHERE {ROW} = {row}")

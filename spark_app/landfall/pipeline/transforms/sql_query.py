@@ -99,19 +99,38 @@ _MODIFIERS = {
 
 
 @dataclass(frozen=True)
+class Fallible:
+    """An expression that may fail for some rows.
+
+    Attributes:
+        text: the query of it alone, and of ``ROW`` after it.
+        reads: the columns that it reads.
+        casts: whether it only casts a column to one of ``_CAST_TYPES``.
+    """
+
+    text: str
+    reads: tuple[str, ...]
+    casts: bool
+
+
+@dataclass(frozen=True)
 class Statement:
     """A query for all rows of a table, and one that finds the rows for which it fails.
 
     Attributes:
         text: the query; its last column is ``ROW``.
-        probe: gives null where the query fails, in one column for each expression that may fail,
-            and ``ROW`` after them.
-        reads: for each of these expressions the columns that it reads.
+        probe: gives null where the query fails, in one column for each of ``fallible``, and ``ROW``
+            after them.
+        fallible: the expressions that may fail.
     """
 
     text: str
     probe: str
-    reads: tuple[tuple[str, ...], ...]
+    fallible: tuple[Fallible, ...]
+
+    def failing(self, expressions: Sequence[int]) -> str:
+        """Return a query that fails like ``text`` for rows where only these of ``fallible`` do."""
+        return self.fallible[expressions[0]].text if len(expressions) == 1 else self.text
 
 
 @dataclass(frozen=True)
@@ -159,19 +178,30 @@ def parse(text: str, columns: Sequence[str], serialize: Function, deserialize: F
     for item in node["select_list"]:
         if item["class"] == "STAR":
             item["exclude_list"] = [*item["exclude_list"], ROW]
-    (probed,) = json.loads(serialize(_PROBE))["statements"][0]["node"]["select_list"]
+    probes = json.loads(serialize(_PROBES))["statements"][0]["node"]["select_list"]
 
     def of(items: Sequence[Tree]) -> Statement:
-        fallible = [part for item in items for part in _fallible(item)]
-        probes = [_with_argument(probed, part) for part in fallible]
-        return Statement(
-            deserialize(_selecting(document, items)),
-            deserialize(_selecting(document, probes)),
-            tuple(_columns_in(part, scope) for part in fallible),
+        return _statement(
+            items, scope, probes, lambda chosen: deserialize(_selecting(document, chosen))
         )
 
     where = None if condition is None else of([{**condition, "alias": "kept"}])
     return Query(of(node["select_list"]), where, passed)
+
+
+def _statement(
+    items: Sequence[Tree],
+    scope: "_Scope",
+    probes: Sequence[Tree],
+    selecting: Callable[[Sequence[Tree]], str],
+) -> Statement:
+    """Return the queries of a list of items; ``selecting`` gives the text of a query of items."""
+    parts = [part for item in items for part in _fallible(item)]
+    probe = selecting([_probe(part, *probes) for part in parts])
+    fallible = (
+        Fallible(selecting([part]), _columns_in(part, scope), _is_cast(part)) for part in parts
+    )
+    return Statement(selecting(items), probe, tuple(fallible))
 
 
 def _selecting(document: Tree, items: Sequence[Tree]) -> str:
@@ -182,15 +212,42 @@ def _selecting(document: Tree, items: Sequence[Tree]) -> str:
     return json.dumps({**document, "statements": [{**statement, "node": node}]})
 
 
-_PROBE = f"SELECT TRY(hash({ROW}))"
-"""A hash, which is never null, is null in here only where its argument fails."""
+_PROBES = f"SELECT TRY(hash({ROW})), {ROW} IS NULL OR {ROW} IS NOT NULL OR NULL"
+"""Give null only where an expression fails: ``ROW`` is exchanged for it.
+
+A hash is never null but where its argument fails. A cast is null where its column is not, if it is
+a TRY_CAST: whole vectors are cast, where TRY evaluates row by row.
+"""
+_CAST_TYPES = frozenset(
+    """
+    TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT UHUGEINT FLOAT
+    DOUBLE BOOLEAN UUID
+    """.split()  # noqa: SIM905  # as above
+)
+"""Types to which DuckDB casts text or fails with one message, in which only the text differs."""
 
 
-def _with_argument(probed: Tree, argument: Tree) -> Tree:
-    """Return ``_PROBE``'s expression of another argument."""
-    (function,) = probed["children"]
-    unnamed = {"name": "", "expression": {**argument, "alias": ""}}
-    return {**probed, "children": [{**function, "arguments": [unnamed]}]}
+def _is_cast(part: Tree) -> bool:
+    if part["class"] != "CAST" or part["try_cast"] or part["child"]["class"] != "COLUMN_REF":
+        return False
+    to = part["type_expr"]
+    is_known = to["class"] == "TYPE" and to["type_name"].upper() in _CAST_TYPES
+    return is_known and not (to["catalog"] or to["schema"] or to["children"])
+
+
+def _probe(part: Tree, hashed: Tree, cast: Tree) -> Tree:
+    """Return the probe of an expression, made of those of ``ROW``."""
+    unnamed = {**part, "alias": ""}
+    if _is_cast(part):
+        is_null, is_not_null, null = cast["children"]
+        of_column = {**is_null, "children": [part["child"]]}
+        of_cast = {**is_not_null, "children": [{**unnamed, "try_cast": True}]}
+        return {**cast, "children": [of_column, of_cast, null]}
+    (function,) = hashed["children"]
+    return {
+        **hashed,
+        "children": [{**function, "arguments": [{"name": "", "expression": unnamed}]}],
+    }
 
 
 def _fallible(item: Tree) -> Iterator[Tree]:

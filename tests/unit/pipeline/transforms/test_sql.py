@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from landfall.errors import Stalled
 from landfall.pipeline.transforms import Context, sql
 from landfall.pipeline.transforms.sql import Sql
-from landfall.pipeline.transforms.sql_query import FUNCTIONS
+from landfall.pipeline.transforms.sql_query import _CAST_TYPES, FUNCTIONS
 from tests.support.transformed import Group, apply, payloads, records, rejected, spec_error
 
 COLUMNS = {"a": "Int64", "s": "String", "d": "Float64", "t": "Timestamp", "ok": "Boolean"}
@@ -159,6 +159,7 @@ ITEMS = (
         "timezone(s, t) AS v",
         "'a' LIKE s ESCAPE s AS v",
     ),
+    *("s::DOUBLE AS v", "a::TINYINT AS v", "s::BOOLEAN AS v", "s::DATE AS v", "a::VARCHAR AS v"),
     *("s", "records.a AS v", "1 AS v", "* REPLACE (a * 3 AS a, s::INT AS s)"),
 )
 CONDITIONS = (
@@ -168,7 +169,9 @@ CONDITIONS = (
 odd_values = st.fixed_dictionaries(
     {
         "a": st.none() | st.sampled_from([2**63 - 1, -(2**63), 0, 1, -1, 200]),
-        "s": st.none() | st.sampled_from(["x", "1", "22", "", "1e3", "(", '{"a": 1}', "true"]),
+        "s": st.none()
+        | st.sampled_from(["x", "1", "22", "", "1e3", "(", '{"a": 1}', "true"])
+        | st.sampled_from(["it's", "é", "a\\b", "two\nlines", "nul\0", "9" * 30, "y" * 300]),
         "t": st.none() | st.sampled_from([0, 1_763_700_000_000]),
     }
 )
@@ -251,6 +254,45 @@ def test_failing_rows_need_a_query_for_each_distinct_error(share: int, queries: 
     assert len(got.bad.rows) == 10_000 // share
     # It fails, the rows are found, each text is asked for, and all rows but those are evaluated.
     assert len(queries) <= 2 + len(texts) + 1
+
+
+def test_casts_of_different_texts_need_one_query_for_all_errors(queries: list[str]) -> None:
+    rows = [{"a": row, "s": f"n/a {row}" if row % 10 == 5 else "12.5"} for row in range(10_000)]
+    made = group("SELECT a, s::DOUBLE AS d FROM records", a="Int64", s="String").pipeline()
+    queries.clear()
+
+    got = apply(made, records(*rows))
+
+    assert [error.split("'")[1] for error in rejected(got).values()] == [
+        f"n/a {row}" for row in range(5, 10_000, 10)
+    ]
+    assert len(queries) == 2 + 1 + 1
+
+
+CAST_TYPES = sorted(_CAST_TYPES)
+
+
+@given(st.sampled_from(CAST_TYPES), st.lists(st.text(max_size=250), min_size=2, max_size=9))
+def test_errors_of_casts_are_what_duckdb_says_of_each_alone(kind: str, texts: list[str]) -> None:
+    query = f"SELECT s::{kind} AS v FROM records"
+    made = group(query, s="String").pipeline()
+    rows = [{"s": text} for text in texts]
+
+    together = rejected(apply(made, records(*rows)))
+    alone = [rejected(apply(made, records(row))) for row in rows]
+
+    assert together == {row: errors[0] for row, errors in enumerate(alone) if errors}
+
+
+def test_more_errors_than_are_remembered_are_all_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "_KNOWN_ERRORS", 3)
+    made = group("SELECT s::INT + 1 AS v FROM records", s="String").pipeline()
+    first = rejected(apply(made, records({"s": "x"}, {"s": "y"})))
+
+    both = rejected(apply(made, records({"s": "x"}, {"s": "z"}, {"s": "y"}, {"s": "w"})))
+
+    assert {row: error.split("'")[1] for row, error in both.items()} == dict(enumerate("xzyw"))
+    assert [both[0], both[2]] == [*first.values()]
 
 
 def test_a_failing_condition_needs_as_few_queries(queries: list[str]) -> None:
