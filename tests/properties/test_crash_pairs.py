@@ -44,7 +44,7 @@ def _waits_for_no_publisher(patch: Patch) -> None:
     init: Callable[..., None] = GracePeriod.__init__
 
     def alone(self: GracePeriod, **arguments: Any) -> None:
-        init(self, **{**arguments, "positions": {}})
+        init(self, **{**arguments, "publishers": {}})
 
     patch.setattr(GracePeriod, "__init__", alone)
 

@@ -7,6 +7,7 @@ publisher-suite``. The documentation of a publisher names an engine only if it i
 import math
 import os
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from tests.support.parquet_files import landed_again, with_column
 from tests.support.published import COLUMNS, PublishedOrders, rows_of
 from tests.support.s3 import Bucket
 from tests.support.table_places import TablePlaces
+from tests.unit.publish.test_replaced_held import cleaner, iceberg, load, merge
 from tests.unit.publish.test_replacing import ParquetMerge, _landed
 
 pytestmark = pytest.mark.xdist_group("engines")
@@ -116,6 +118,37 @@ def test_earlier_snapshots_of_iceberg_tables_are_read(engines: Engines, tmp_path
 
     assert table.spark(f"select count(*) n from {{t}} version as of {first}") == [{"n": 40}]
     assert table.spark("select count(*) n from {t}") == [{"n": 100}]
+
+
+@suite
+def test_duckdb_reads_each_kept_snapshot_once_merged_objects_are_deleted(
+    engines: Engines, tmp_path: Path
+) -> None:
+    lake = iceberg(tmp_path)
+    load(lake).manage_snapshots().create_tag(
+        load(lake).metadata.current_snapshot_id, "audited"
+    ).commit()
+    merge(lake, 0, 1)
+    lake.landed.land(CLICKS).settle().land(CLICKS).settle()
+    lake.publish()
+    later = merge(lake, 3, 4)
+    lake.publish()
+    driver = cleaner(lake)
+    for _ in range(6):
+        driver.advance(timedelta(days=1))
+    assert not {each.key for each in later.retire} & {*lake.landed.keys("clicks")}
+
+    table = load(lake)
+
+    def rows(snapshot: int) -> int:
+        scan = f"iceberg_scan('{table.metadata_location}', snapshot_from_id => {snapshot})"
+        ((found,),) = (
+            row.values() for row in engines.ask("duckdb", f"select count(_offset) from {scan}")
+        )
+        return int(found)
+
+    kept = sorted(table.metadata.snapshots, key=lambda each: each.sequence_number)
+    assert [rows(each.snapshot_id) for each in kept] == [10, 20, 30, 30, 50]
 
 
 @suite

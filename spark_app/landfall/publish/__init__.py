@@ -15,9 +15,10 @@ publisher waits for no other.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from landfall.ledger.task_results import LandedObject
+from landfall.ledger.task_results import DecidedObject, LandedObject
 
 if TYPE_CHECKING:
     from landfall.publish.context import Context
@@ -197,6 +198,55 @@ class Publisher(Protocol):
 
         Raises:
             Retry, Stalled: as ``publish``.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DueObjects:
+    """Replaced objects that are about to be deleted.
+
+    Attributes:
+        slot: the first slot that makes the new ones visible; from this slot the old ones are gone.
+        time: when this slot was written.
+        objects: the old ones.
+    """
+
+    slot: int
+    time: datetime
+    objects: tuple[DecidedObject, ...]
+
+    @property
+    def landed(self) -> int:
+        """The slot of the record that landed the first of them; none was visible before it."""
+        return min((each.slot for each in self.objects), default=self.slot)
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A reason why replaced objects are not deleted yet.
+
+    Attributes:
+        until: when to ask again.
+        why: what names them, such as a snapshot of a table.
+    """
+
+    until: datetime
+    why: str
+
+
+@runtime_checkable
+class HoldsObjects(Protocol):
+    """A publisher whose destination has earlier versions that name landed objects."""
+
+    def hold(self, due: DueObjects, now: datetime) -> Hold | None:
+        """Return why objects must not be deleted yet; None if no kept version names them.
+
+        Everything through ``due.slot`` is published. Versions that may expire are removed.
+
+        Raises:
+            Retry: the destination does not answer.
+            Stalled: a user has to change something.
         """
         ...
 

@@ -14,13 +14,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Annotated, Literal, Protocol
 
 import msgspec
 
 from landfall.errors import LandfallError, Reason, Retry, Stalled
-from landfall.ledger.task_results import LandedObject
-from landfall.publish import Published, ReplacedObjects, Stretch, VisibleObject
+from landfall.ledger.task_results import DecidedObject, LandedObject
+from landfall.publish import (
+    DueObjects,
+    Hold,
+    Published,
+    ReplacedObjects,
+    Stretch,
+    VisibleObject,
+)
+from landfall.publish.context import Context
 from landfall.publish.cursor import Cursor, Position
 from landfall.publish.following import Follower
 
@@ -28,6 +37,8 @@ Next = Callable[[int], Stretch]
 """Returns the next stretch for a table, by its position."""
 TableOf = Callable[[LandedObject], str | None]
 """The name of an object's table; None if it belongs to none."""
+HoldOf = Callable[[str, DueObjects, datetime], Hold | None]
+"""Returns why a table needs replaced objects still; see ``HoldsObjects``. None: it does not."""
 
 TOLERATED_SILENCE = 2
 """The number of tables in a row without an answer that ends a pass."""
@@ -98,6 +109,15 @@ class ChoiceOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel", 
         return Choice(start, skipped(self.skip, root))
 
 
+def keeps_files(option: bool | None, context: Context) -> bool:  # noqa: FBT001  # of a publisher
+    """Return whether earlier versions of tables keep their files, by the option ``keepFiles``.
+
+    Without the option: if no reader of the group lists folders, where such files would be rows that
+    count twice.
+    """
+    return context.group.spec.has_readers_of_tables if option is None else option
+
+
 def skipped(objects: Iterable[str], root: str) -> frozenset[str]:
     """The keys of objects that are named by key or by URL."""
     return frozenset(each.removeprefix(root) for each in objects)
@@ -155,6 +175,8 @@ class TablePublisher:
         workers: how many tables are appended to at once; ``tables`` must be thread-safe for it.
         follows_replacements: whether ``tables`` remove replaced objects.
         choice: of the objects to publish.
+        hold_of: why a table needs replaced objects still; None if earlier versions of tables may
+            name objects that are deleted.
     """
 
     new_follower: Callable[[], Follower]
@@ -164,6 +186,7 @@ class TablePublisher:
     workers: int = 1
     follows_replacements: bool = False
     choice: Choice = field(default_factory=Choice)
+    hold_of: HoldOf | None = None
 
     def publish(self, follower: Follower) -> Published:
         """See ``Publisher``."""
@@ -244,6 +267,20 @@ class TablePublisher:
     def position(self) -> int:
         """See ``Publisher``. A failed table holds it back: it may still name replaced objects."""
         return self.cursor.read().published
+
+    def hold(self, due: DueObjects, now: datetime) -> Hold | None:
+        """See ``HoldsObjects``: of several tables that need the objects, the longest hold."""
+        if self.hold_of is None:
+            return None
+        of_table: dict[str, list[DecidedObject]] = {}
+        for each in due.objects:
+            if table := self._table(each.landed):
+                of_table.setdefault(table, []).append(each)
+        holds = [
+            self.hold_of(table, replace(due, objects=tuple(objects)), now)
+            for table, objects in of_table.items()
+        ]
+        return max(filter(None, holds), key=lambda hold: hold.until, default=None)
 
     def preview(self, follower: Follower) -> Iterator[str]:
         """See ``Publisher``."""

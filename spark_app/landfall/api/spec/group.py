@@ -169,8 +169,12 @@ class GroupSpec(Model):
         """How long replaced objects stay where they are once those in their place are visible."""
         if self.tuning.keep_replaced is not None:
             return self.tuning.keep_replaced
-        is_for_tables = self.compact is not None and self.compact.readers == "Tables"
-        return self.tuning.retain_replaced if is_for_tables else KEPT_FOR_LISTINGS
+        return self.tuning.retain_replaced if self.has_readers_of_tables else KEPT_FOR_LISTINGS
+
+    @property
+    def has_readers_of_tables(self) -> bool:
+        """True if no reader lists folders, in which replaced objects would count twice."""
+        return self.compact is not None and self.compact.readers == "Tables"
 
     @model_validator(mode="after")
     def _hours_of_files_have_ranges(self) -> "GroupSpec":

@@ -49,7 +49,7 @@ from landfall.driver.process.passes import (
     LogLooks,
     StoreUpkeep,
 )
-from landfall.driver.process.publishing import published_positions
+from landfall.driver.process.publishing import publishers_of
 from landfall.driver.replacing.replacements import Replacements
 from landfall.driver.requests.driver_requests import DriverLane, DriverRequests
 from landfall.driver.requests.executor import RequestExecutor
@@ -112,7 +112,7 @@ class Driver:
             draining=self._draining,
             retain=group.spec.tuning.retain_replaced,
             keep=group.spec.keeps_replaced,
-            positions=published_positions(group, deps.store),
+            publishers=publishers_of(group, deps.store),
         )
         planner = self._replacements.planner
         self._committer = BatchCommitter(

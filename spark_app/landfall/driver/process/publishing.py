@@ -286,10 +286,6 @@ def run_of(
     return PublisherRun(entry, built, Context(group, entry, LANE, store).follower(), clock)
 
 
-def published_positions(group: ConsumerGroup, store: Store) -> dict[str, Callable[[], int]]:
-    """By the names of the group's publishers, what returns where each is; see ``Publisher``."""
-
-    def position(entry: PublisherEntry) -> int:
-        return publisher(group, entry, store).position()
-
-    return {entry.name: partial(position, entry) for entry in group.spec.publish}
+def publishers_of(group: ConsumerGroup, store: Store) -> dict[str, Callable[[], Publisher]]:
+    """By the names of the group's publishers, what builds each; see ``publisher``."""
+    return {entry.name: partial(publisher, group, entry, store) for entry in group.spec.publish}

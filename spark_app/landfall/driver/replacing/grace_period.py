@@ -4,9 +4,11 @@ A reader that lists folders page by page, and opens later what was listed, needs
 a while after the new ones are visible; else rows are in no listed object, or in one that is gone.
 So nothing is deleted before a grace period is over, by the time of the record that called the
 REPLACE applied. Nor is anything deleted before every publisher of the group has come to that
-record: the current version of a table never names a file that is gone.
+record: the current version of a table never names a file that is gone. A publisher may hold old
+objects longer, for earlier versions of its tables that name them (docs/adr/0095).
 
-REPLACEs are applied in the order of their slots, so only the first that stays is looked at.
+REPLACEs are applied in the order of their slots, so only the first that stays is looked at. One
+that a publisher holds keeps no later one from being deleted.
 """
 
 import logging
@@ -17,10 +19,13 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from landfall import ledger
+from landfall.api.values import plural
 from landfall.driver.core.deps import DriverDeps
 from landfall.errors import LandfallError, Retry
 from landfall.lane import Lane
+from landfall.lane.replacements import read_replaced
 from landfall.ledger import State
+from landfall.publish import DueObjects, Hold, HoldsObjects, Publisher
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +34,11 @@ LOOK_AGAIN = timedelta(minutes=1)
 table's former version have until old objects are deleted; or the grace period, if that is shorter.
 """
 
-Positions = Mapping[str, Callable[[], int]]
-"""By the names of publishers, what returns the last slot through which everything is published."""
+ASK_AGAIN = timedelta(minutes=10)
+"""When a publisher is asked again that has failed to answer whether it holds old objects."""
+
+Publishers = Mapping[str, Callable[[], Publisher]]
+"""By the names of publishers, what builds each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +55,14 @@ class _Look:
 
     Attributes:
         wait_until: nothing may be deleted before this time; None if it may be now.
-        problem: the publisher that has not followed; empty if none is waited for.
+        problem: the publisher that has not followed, or that holds old objects; empty if none is
+            waited for.
+        is_held: whether every publisher has followed, and one holds old objects.
     """
 
     wait_until: datetime | None = None
     problem: str = ""
+    is_held: bool = False
 
 
 class GracePeriod:
@@ -62,7 +73,7 @@ class GracePeriod:
         deps: DriverDeps,
         lane: Lane,
         keep: timedelta,
-        positions: Positions,
+        publishers: Publishers,
         wake: Callable[[], object],
     ) -> None:
         """Read nothing yet.
@@ -71,29 +82,35 @@ class GracePeriod:
             deps: what the driver works with.
             lane: the lane whose REPLACEs they are.
             keep: the grace period.
-            positions: of the publishers that are waited for.
+            publishers: that are waited for.
             wake: called, from any thread, when something is known.
         """
         self._deps = deps
         self._lane = lane
         self._keep = keep
         self._wake = wake
-        self._positions = positions
+        self._publishers = publishers
         self._pool = deps.background.pool(1, "grace")
         self._over: set[int] = set()
         self._looking: tuple[int, Future[_Look]] | None = None
         self._found: dict[int, _Look] = {}
         self.problem = ""
-        """The publisher that old objects are kept for, with its position; empty if for none."""
+        """The publisher that has not followed yet, with its position; empty if all have."""
+
+    @property
+    def held(self) -> str:
+        """A line on what publishers hold, and why; empty if they hold nothing."""
+        held = [found.problem for _, found in sorted(self._found.items()) if found.is_held]
+        return f"replaced objects of {plural(len(held), 'REPLACE')} stay: {held[0]}" if held else ""
 
     def over(self, state: State, now: datetime) -> frozenset[int]:
         """Return the slots of REPLACEs whose old objects may be deleted now."""
         self._over &= state.retiring.keys()
         self._collect(now)
         for slot in sorted(state.retiring):
-            if slot in self._over:
+            if slot in self._over or self._is_held(slot, now):
                 continue
-            if not self._keep and not self._positions:
+            if not self._keep and not self._publishers:
                 self._over.add(slot)
                 continue
             self._look(slot, state, now)
@@ -104,12 +121,18 @@ class GracePeriod:
 
     def is_looking(self, state: State) -> bool:
         """Return whether it is known soon that more may be deleted."""
-        kept = sorted(state.retiring.keys() - self._over)
+        held = {slot for slot, found in self._found.items() if found.is_held}
+        kept = sorted(state.retiring.keys() - self._over - held)
         return self._looking is not None or (bool(kept) and kept[0] not in self._found)
 
     def stop(self) -> None:
         """Look at nothing more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _is_held(self, slot: int, now: datetime) -> bool:
+        """Return whether a publisher holds the old objects of a REPLACE, and is not asked yet."""
+        found = self._found.get(slot)
+        return bool(found and found.is_held and found.wait_until and now < found.wait_until)
 
     def _look(self, slot: int, state: State, now: datetime) -> None:
         found = self._found.get(slot)
@@ -128,31 +151,54 @@ class GracePeriod:
         except LandfallError as error:
             log.warning("replaced objects are kept longer", extra={"slot": slot, "why": str(error)})
             found = _Look(now + LOOK_AGAIN, str(error))
-        self.problem = found.problem
+        self.problem = "" if found.is_held else found.problem
+        if found.is_held and not self._is_same(slot, found):
+            extra = {"slot": slot, "why": found.problem, "until": str(found.wait_until)}
+            log.info("replaced objects stay", extra=extra)
         if found.wait_until is None:
             self._over.add(slot)
             self._found.pop(slot, None)
         else:
             self._found[slot] = found
 
+    def _is_same(self, slot: int, found: _Look) -> bool:
+        before = self._found.get(slot)
+        return before is not None and before.problem == found.problem
+
     def _find(self, slot: int, state: State, now: datetime, before: _Look | None) -> _Look:
         """Look at a REPLACE.
 
         Raises:
             Retry: the store or a destination does not answer.
-            Stalled: LEDGER_BROKEN, a slot is missing; or a publisher cannot be built.
+            Stalled: LEDGER_BROKEN, a slot or a list is missing; or a publisher cannot be built.
         """
         applied = applied_by(self._lane, state, slot)
         if now < (until := applied.time + self._keep):
             return _Look(until)
         pause = min(self._keep, LOOK_AGAIN)
-        for name, position in self._positions.items():
-            if (through := position()) < applied.slot:
+        built = {name: build() for name, build in self._publishers.items()}
+        for name, each in built.items():
+            if (through := each.position()) < applied.slot:
                 problem = f"publisher {name} is at slot {through} and has not followed slot {slot}"
                 return _Look(now + LOOK_AGAIN, problem)
-        if before is not None and before.problem and pause:
+        if before is not None and before.problem and not before.is_held and pause:
             return _Look(now + pause)  # queries of the table's former version may be running
-        return _Look()
+        holding = {name: p for name, p in built.items() if isinstance(p, HoldsObjects)}
+        if not holding:
+            return _Look()
+        listed = read_replaced(self._lane.slots, slot, state.retiring[slot].listed)
+        due = DueObjects(applied.slot, applied.time, listed.retire)
+        holds = [(name, _hold(each, due, now)) for name, each in holding.items()]
+        found = [(hold.until, f"publisher {name}: {hold.why}") for name, hold in holds if hold]
+        return _Look(*max(found), is_held=True) if found else _Look()
+
+
+def _hold(publisher: HoldsObjects, due: DueObjects, now: datetime) -> Hold | None:
+    """Return why a publisher holds objects; one that does not answer holds these for a while."""
+    try:
+        return publisher.hold(due, now)
+    except LandfallError as error:
+        return Hold(now + ASK_AGAIN, str(error))
 
 
 def applied_by(lane: Lane, state: State, slot: int) -> Applied:

@@ -42,7 +42,7 @@ from landfall.driver.landing.completer import LONGEST_WAIT, Completer
 from landfall.driver.landing.lost_uploads import Abort
 from landfall.driver.replacing.cleaning_up import CleaningUp, delete_expired
 from landfall.driver.replacing.giving_up import given_up, why_not_given_up
-from landfall.driver.replacing.grace_period import GracePeriod, Positions
+from landfall.driver.replacing.grace_period import GracePeriod, Publishers
 from landfall.driver.replacing.promoting import Promoting, promote
 from landfall.driver.replacing.restoring import Restoring
 from landfall.driver.replacing.undo import ReplacingEffects, undo
@@ -120,7 +120,7 @@ class Replacements(Part):
         draining: shows whether the driver must end, so that nothing new is recorded.
         retain: how long what retired can be brought back.
         keep: how long old objects stay where they are.
-        positions: of publishers that must have followed before old objects are deleted.
+        publishers: that must have followed before old objects are deleted, and may hold them.
     """
 
     writer: LaneWriter
@@ -132,7 +132,7 @@ class Replacements(Part):
     draining: Draining
     retain: timedelta
     keep: timedelta = timedelta(0)
-    positions: Positions = field(default_factory=dict)
+    publishers: Publishers = field(default_factory=dict)
     _running: dict[int, _Running] = field(default_factory=dict)
     _plan: PlannedReplacement | None = None
     _refused: AccessDenied | None = None
@@ -152,7 +152,7 @@ class Replacements(Part):
             deps=self.deps,
             lane=self.writer.lane,
             keep=self.keep,
-            positions=self.positions,
+            publishers=self.publishers,
             wake=self.wake,
         )
         self._expiring = self.deps.background.pool(1, "expire")
@@ -194,7 +194,8 @@ class Replacements(Part):
         wrong = f"objects are not merged: {problem}" if problem else ""
         waits = self._grace.problem
         kept = f"replaced objects are not deleted yet: {waits}" if waits else ""
-        return "\n".join(filter(None, (busy, wrong, self._cleaning_up.note, kept)))
+        held = self._grace.held
+        return "\n".join(filter(None, (busy, wrong, self._cleaning_up.note, kept, held)))
 
     @property
     def status(self) -> ReplacingStatus:

@@ -18,11 +18,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 from urllib.parse import unquote
 
+import msgspec
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, TableNotFoundError
@@ -30,9 +31,10 @@ from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
 from landfall.api.spec import TopicSpecs
+from landfall.api.values import duration
 from landfall.errors import DestinationAway, LandfallError, Reason, Stalled
 from landfall.pipeline.decoders.options import read_options
-from landfall.publish import Stretch
+from landfall.publish import DueObjects, Hold, Stretch
 from landfall.publish.context import Context
 from landfall.publish.delta.columns import Columns, DoesNotFit, columns_for
 from landfall.publish.delta.files import (
@@ -60,7 +62,7 @@ from landfall.publish.table_names import (
     path_in_table,
 )
 from landfall.publish.table_position import NONE, TablePosition
-from landfall.publish.tables import ChoiceOptions, Next, TablePublisher
+from landfall.publish.tables import ChoiceOptions, Next, TablePublisher, keeps_files
 
 MAX_TRIES = 20
 """How often one pass reads a table again that other writers keep changing."""
@@ -78,6 +80,24 @@ table no longer has in all folders, also in folders that VACUUM skips.
 log = logging.getLogger(__name__)
 
 
+class MaintenanceOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """The option ``maintenance``: how long earlier versions of tables have their files."""
+
+    expire_after: str = "7d"
+    keep_files: bool | None = None
+
+    def age(self) -> timedelta:
+        """Return how long files stay that a table no longer has.
+
+        Raises:
+            ValueError: ``expireAfter`` is no duration.
+        """
+        try:
+            return duration(self.expire_after)
+        except ValueError as error:
+            raise ValueError(f"option maintenance.expireAfter: {error}") from None
+
+
 class DeltaOptions(ChoiceOptions, kw_only=True):
     """Options of the publisher ``Delta``; docs/publishers/delta.md describes them."""
 
@@ -87,6 +107,7 @@ class DeltaOptions(ChoiceOptions, kw_only=True):
     scheme: Literal["s3", "s3a"] = "s3"
     storage: dict[str, str | int | float | bool] = {}  # noqa: RUF012  # copied by msgspec
     schema_evolution: Literal["Add", "None"] = "Add"
+    maintenance: MaintenanceOptions = msgspec.field(default_factory=MaintenanceOptions)
 
 
 class Delta:
@@ -138,6 +159,11 @@ class Delta:
             folders.of_object,
             follows_replacements=True,
             choice=read.choice(context.url("")),
+            hold_of=(
+                partial(_hold, read.maintenance.age())
+                if keeps_files(read.maintenance.keep_files, context)
+                else None
+            ),
         )
 
 
@@ -545,6 +571,13 @@ class DeltaTables:
         self.storage.forget()
         self.files.forget()
         return " ".join(text.split())[:1000]
+
+
+def _hold(age: timedelta, table: str, due: DueObjects, now: datetime) -> Hold | None:
+    """Return why a table needs replaced objects: its versions of the last days may name them."""
+    until = due.time + age
+    why = f"versions of table {table} may name them until {until:%Y-%m-%dT%H:%MZ}"
+    return Hold(until, why) if now < until else None
 
 
 def _millis(time: str) -> int:

@@ -29,22 +29,23 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from landfall.api.spec import TopicSpecs
-from landfall.api.values import duration
+from landfall.api.values import duration, plural
 from landfall.errors import DestinationAway, LandfallError, Reason, Stalled
 from landfall.ledger.names.object_names import parse_key
 from landfall.memory_limit import bounded
 from landfall.pipeline.decoders.options import read_options
-from landfall.publish import Stretch, VisibleObject
+from landfall.publish import DueObjects, Hold, Stretch, VisibleObject
 from landfall.publish.context import Context
 from landfall.publish.iceberg.catalog import Connection, file_properties
 from landfall.publish.iceberg.copies import Copies
-from landfall.publish.iceberg.expiry import Limits
+from landfall.publish.iceberg.expiry import LEAST_AGE, MAX_BATCH, Limits, naming
 from landfall.publish.iceberg.files import (
     NewColumns,
     as_iceberg,
@@ -79,7 +80,7 @@ from landfall.publish.replaced_files import CannotFollow, FileChanges, TableFile
 from landfall.publish.s3_access import s3_access
 from landfall.publish.table_names import TableNames, check_parquet, destination
 from landfall.publish.table_position import TablePosition
-from landfall.publish.tables import ChoiceOptions, Next, TablePublisher
+from landfall.publish.tables import ChoiceOptions, Next, TablePublisher, keeps_files
 
 if TYPE_CHECKING:
     from landfall.publish.iceberg.maintenance import Maintenance
@@ -90,6 +91,8 @@ FORMAT_VERSION = 2
 """The latest version of Iceberg's table format whose manifests pyiceberg writes."""
 MAX_TRIES = 20
 """How often one pass reads a table again that other writers keep changing."""
+ASK_AGAIN = timedelta(hours=1)
+"""When a branch or tag is looked at again that keeps replaced objects from being deleted."""
 _IN_MEMORY = {"commit.retry.num-retries": "0"}
 _UNLESS_SET = {
     # pyiceberg merges manifests from 100 on, and every query reads all of them. A merge decodes the
@@ -126,6 +129,7 @@ class MaintenanceOptions(msgspec.Struct, forbid_unknown_fields=True, rename="cam
     enabled: bool = True
     keep_snapshots: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = Limits().count
     expire_after: str = "5d"
+    keep_files: bool | None = None
 
     def limits(self) -> Limits:
         """Return the limits.
@@ -234,6 +238,7 @@ class Iceberg:
             hidden = (*secret.values(), *(access.secrets if access else ()))
             return {**_CATALOG, **files, **catalog, **secret}, hidden
 
+        maintenance = read.maintenance or MaintenanceOptions()
         lane, settings = (context.group.metadata.name, context.lane), TableSettings.of(read, specs)
         connection = Connection(
             catalog.get("name", "landfall"), connecting, of_tables=settings.properties
@@ -249,6 +254,7 @@ class Iceberg:
             names.of_object,
             follows_replacements=True,
             choice=choice,
+            hold_of=tables.hold if keeps_files(maintenance.keep_files, context) else None,
         )
 
 
@@ -310,6 +316,37 @@ class IcebergTables:
                         self._maintain(loaded)
                         return stretch.through
         raise _contended(table)
+
+    def hold(self, table: str, due: DueObjects, now: datetime) -> Hold | None:
+        """Return why a table needs replaced objects; see ``HoldsObjects``.
+
+        A branch or tag at a snapshot that names them needs them as long as it is there; another
+        snapshot, until it is old enough to expire. Own ones that are expire here, if the table is
+        maintained: a table without new commits would keep them for ever.
+        """
+        with self.connection.errors("read", table):
+            loaded = self._load(table)
+            if loaded is None:
+                return None
+            now_ms = round(now.timestamp() * 1000)
+            slots = due.landed, due.slot
+            found = naming(loaded.metadata, self.key, slots, self.settings.limits, now_ms)
+            if found.refs:
+                name = found.refs[0]
+                kind = loaded.metadata.refs[name].snapshot_ref_type
+                why = f"{kind} {name} of table {table} names them, until it is removed or moved"
+                return Hold(now + ASK_AGAIN, why)
+            if found.count:
+                until = datetime.fromtimestamp(found.until_ms / 1000, UTC)
+                why = f"{plural(found.count, 'snapshot')} of table {table} may name them"
+                return Hold(until, f"{why} until {until:%Y-%m-%dT%H:%MZ}")
+            is_maintained = self.settings.maintained(loaded.properties)
+            if not found.old or not is_maintained or not loaded.current_snapshot():
+                return None
+            with bounded():
+                self._maintenance.expire(loaded, found.old[:MAX_BATCH])
+            count = plural(len(found.old), "snapshot")
+            return Hold(now + LEAST_AGE, f"{count} of table {table} that name them expire")
 
     def refill(self, table: str, stretch: Stretch) -> None:
         """See ``Tables``.

@@ -22,8 +22,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from landfall.publish.table_position import NONE, slot_of
+
 LEAST_AGE = timedelta(minutes=10)
 """No snapshot expires before."""
+MAX_BATCH = 500
+"""How many expire in one commit at most; a table with more is caught up with by later commits."""
 _MS = timedelta(milliseconds=1)
 _HOUR_MS = timedelta(hours=1) // _MS
 _AGE, _COUNT = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
@@ -68,6 +72,71 @@ def expired(metadata: Any, key: str, limits: Limits, now_ms: int) -> list[Any]:
     last_of_hour = {each.timestamp_ms // _HOUR_MS: each for each in own}
     kept |= {each.snapshot_id for each in last_of_hour.values() if each.timestamp_ms >= oldest}
     return [each for each in own if each.snapshot_id not in kept and each.timestamp_ms < young]
+
+
+@dataclass(frozen=True)
+class Naming:
+    """The snapshots of a table that name replaced objects, which are to be deleted.
+
+    Attributes:
+        refs: names of the branches and tags that are at one of them, sorted.
+        until_ms: when the last one of them is old enough to expire, in milliseconds since 1970; 0
+            if each is.
+        count: how many are not old enough.
+        old: own ones that are, and that nothing else keeps but ``Limits.count``.
+    """
+
+    refs: tuple[str, ...] = ()
+    until_ms: int = 0
+    count: int = 0
+    old: tuple[Any, ...] = ()
+
+
+def naming(metadata: Any, key: str, slots: tuple[int, int], limits: Limits, now_ms: int) -> Naming:
+    """Return the snapshots that may name objects, by their positions.
+
+    Args:
+        metadata: ``TableMetadata`` of the table.
+        key: the name of the position.
+        slots: the slot in which the first of the objects landed, and the first slot in which all
+            of them are replaced.
+        limits: what is kept. The property ``history.expire.max-snapshot-age-ms`` keeps more.
+        now_ms: the time, in milliseconds since 1970.
+
+    Raises:
+        ValueError: a property ``history.expire.*`` is no number.
+    """
+    landed, replaced = slots
+    at = _positions(metadata, key)
+    found = [
+        each
+        for each in metadata.snapshots
+        if (position := at[each.snapshot_id]) is None or landed <= position < replaced
+    ]
+    ids = {each.snapshot_id for each in found}
+    age = max(limits.age // _MS, LEAST_AGE // _MS, _number(metadata.properties, _AGE))
+    young = [each for each in found if now_ms < each.timestamp_ms + age]
+    kept = {each.snapshot_id for each in young} | {*_of_others(metadata, key)}
+    return Naming(
+        tuple(sorted(name for name, ref in metadata.refs.items() if ref.snapshot_id in ids)),
+        max((each.timestamp_ms + age for each in young), default=0),
+        len(young),
+        tuple(each for each in found if each.snapshot_id not in kept),
+    )
+
+
+def _positions(metadata: Any, key: str) -> dict[int, int | None]:
+    """The position of each snapshot, by its newest own ancestor; None if that is not known."""
+    found = dict[int, int | None]()
+    for each in sorted(metadata.snapshots, key=_order):
+        parent = each.parent_snapshot_id
+        found[each.snapshot_id] = NONE if parent is None else found.get(parent)
+        if is_own(each, key):
+            try:
+                found[each.snapshot_id] = slot_of(each.summary.additional_properties[key])
+            except ValueError:  # which another client has written
+                found[each.snapshot_id] = None
+    return found
 
 
 def is_own(snapshot: Any, key: str) -> bool:

@@ -14,7 +14,7 @@ Imports pyiceberg, which is an extra: import this where it is needed.
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,15 +26,13 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
 from landfall.publish.iceberg.changing import Change
-from landfall.publish.iceberg.expiry import Limits, expired
+from landfall.publish.iceberg.expiry import MAX_BATCH, Limits, expired
 from landfall.publish.table_position import pack, unpack
 
 log = logging.getLogger(__name__)
 
 BATCH = 25
 """How many snapshots expire in one commit at least: so one commit in 25 is added."""
-MAX_BATCH = 500
-"""How many expire in one commit at most; a table with more is caught up with by later commits."""
 _MAX_LISTS = 2_000
 """With more snapshots than that, manifests are left: to read who names them takes too long."""
 _WORKERS = 16
@@ -99,6 +97,15 @@ class Maintenance:
         due = expired(metadata, self.key, self.limits, metadata.last_updated_ms)[:MAX_BATCH]
         if len(due) < BATCH or metadata.current_snapshot_id is None:
             return 0
+        return self.expire(loaded, due)
+
+    def expire(self, loaded: Any, due: Sequence[Any]) -> int:
+        """Expire own snapshots of a table that has a current one; return how many, or 0.
+
+        Raises:
+            ValueError: a property of the table names no files.
+        """
+        metadata = loaded.metadata
         gone = {each.snapshot_id for each in due}
         kept = [each for each in metadata.snapshots if each.snapshot_id not in gone]
         lists = {each.manifest_list for each in kept}
