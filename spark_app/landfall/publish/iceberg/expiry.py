@@ -3,7 +3,8 @@
 Every commit adds a snapshot, and every commit reads and writes the list of all of them: a table
 with a commit a minute that keeps them all needs half a second of CPU time for a commit after ten
 hours. Snapshots of this publisher expire: each names the position in its summary. It keeps
-the newest ones, and of those before them the last one of each hour, until they are old.
+the newest ones, and of those before them the last one of each hour for a day, then the last one of
+each day, until they are old.
 
 ==============================================  ==================================================
 never expires                                   without that rule
@@ -30,6 +31,7 @@ MAX_BATCH = 500
 """How many expire in one commit at most; a table with more is caught up with by later commits."""
 _MS = timedelta(milliseconds=1)
 _HOUR_MS = timedelta(hours=1) // _MS
+_DAY_MS = timedelta(days=1) // _MS
 _AGE, _COUNT = "history.expire.max-snapshot-age-ms", "history.expire.min-snapshots-to-keep"
 """Properties of a table: all snapshots up to an age in milliseconds, and at least so many, stay.
 
@@ -43,7 +45,7 @@ class Limits:
 
     Attributes:
         count: how many of the newest ones.
-        age: of those before them, for how long one an hour is kept.
+        age: of those before them, for how long one an hour is kept, and after a day one a day.
     """
 
     count: int = 100
@@ -64,13 +66,12 @@ def expired(metadata: Any, key: str, limits: Limits, now_ms: int) -> list[Any]:
     """
     own = sorted((each for each in metadata.snapshots if is_own(each, key)), key=_order)
     count = max(limits.count, _number(metadata.properties, _COUNT))
-    if len(own) <= count:
-        return []
     young = now_ms - max(LEAST_AGE // _MS, _number(metadata.properties, _AGE))
     oldest = now_ms - limits.age // _MS
     kept = {each.snapshot_id for each in own[-count:]} | {*_of_others(metadata, key)}
-    last_of_hour = {each.timestamp_ms // _HOUR_MS: each for each in own}
-    kept |= {each.snapshot_id for each in last_of_hour.values() if each.timestamp_ms >= oldest}
+    for unit, since in ((_HOUR_MS, max(oldest, now_ms - _DAY_MS)), (_DAY_MS, oldest)):
+        last = {each.timestamp_ms // unit: each for each in own}
+        kept |= {each.snapshot_id for each in last.values() if each.timestamp_ms >= since}
     return [each for each in own if each.snapshot_id not in kept and each.timestamp_ms < young]
 
 

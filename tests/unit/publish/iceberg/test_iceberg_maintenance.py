@@ -68,7 +68,9 @@ def left(table: Any, limits: Limits) -> list[int]:
 NO_HOURS = timedelta(0)
 
 
-def test_the_newest_stay_and_the_last_of_each_hour_until_it_is_old() -> None:
+def test_the_newest_stay_and_the_last_of_each_hour_for_a_day_and_of_each_day_until_it_is_old() -> (
+    None
+):
     week = metadata(each_minute(7 * 24 * 60 + 1))
 
     stay = left(week, Limits(100, timedelta(days=5)))
@@ -76,8 +78,15 @@ def test_the_newest_stay_and_the_last_of_each_hour_until_it_is_old() -> None:
     newest, before = stay[-100:], stay[:-100]
     assert newest == [*range(newest[-1] - 99, newest[-1] + 1)]
     ages = [(NOW - each.timestamp_ms) for each in week.snapshots if each.snapshot_id in before]
-    assert {age % HOUR for age in ages} == {MINUTE}  # the last of its hour
-    assert (len(before), min(ages), max(ages)) == (118, 2 * HOUR + MINUTE, 119 * HOUR + MINUTE)
+    hours = [hour * HOUR + MINUTE for hour in range(2, 24)]  # the last one of each
+    days = [day * DAY + MINUTE for day in range(1, 5)]
+    assert ages == [*reversed(days), *reversed(hours)]
+
+
+def test_one_an_hour_stays_no_longer_than_one_a_day() -> None:
+    stay = left(metadata(each_minute(7 * 24 * 60 + 1)), Limits(1, timedelta(hours=3)))
+
+    assert [stay[-1] - each for each in stay] == [121, 61, *range(10, -1, -1)]
 
 
 def test_few_or_young_snapshots_stay() -> None:
