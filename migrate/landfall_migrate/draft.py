@@ -200,7 +200,7 @@ class Draft:
             return Account(key, Outcome.NOT_NEEDED, (), unread, setting.place)
         if setting.unresolved:
             names = ", ".join(f"${{{name}}}" for name in setting.unresolved)
-            why = f"nothing says what {names} is: give it with -D, or --env"
+            why = f"nothing defines {names}: give it with -D, or --env"
             return Account(key, Outcome.NOT_SUPPORTED, (), why, setting.place)
         by_variable = setting.is_secret and row is not None and not row.is_secret
         if by_variable and (claimed is None or claimed.outcome is Outcome.TAKEN):

@@ -8,7 +8,7 @@ from landfall_migrate.report import Account, Outcome
 from landfall_migrate.settings import Setting, looks_secret
 
 EMPTY = "empty, which is as if it were not set"
-WITHOUT_EFFECT = "has no effect beside the other settings"
+WITHOUT_EFFECT = "has no effect with the other settings"
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,7 +113,7 @@ class Report:
             yield "Secrets to create first"
             for secret in self.secrets:
                 yield f"  {secret.command(self.namespace)}"
-                yield from (f"    {key} is what {old} says" for key, old in secret.keys.items())
+                yield from (f"    {key} is the value of {old}" for key, old in secret.keys.items())
         if self.next_steps:
             yield "next"
             yield from (f"  {each}" for each in self.next_steps)

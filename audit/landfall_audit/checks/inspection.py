@@ -48,7 +48,7 @@ class Findings(KeptFaults):
         results: by topic and Kafka partition.
         objects: how many objects were read.
         waiting: COMMITs whose objects are not visible yet, as is normal while a driver runs.
-        others: visible objects that do not belong to Landfall.
+        unrelated: visible objects that do not belong to Landfall.
         markers: visible objects that readers of folders pass over, such as ``_SUCCESS``.
         slots: slots of the ledger that were read.
         topics: all topics that the ledger ever had.
@@ -165,7 +165,7 @@ class _Inspection:
         self._log, self._inventory = log, inventory
         self._done, self._lock = 0, Lock()
         self._findings = Findings(
-            others=inventory.others,
+            unrelated=inventory.unrelated,
             markers=inventory.markers,
             slots=inventory.slots,
             topics=frozenset(lifetime.topic for lifetime in inventory.partitions()),

@@ -74,7 +74,9 @@ class PartitionCheck(KeptFaults):
 
     def add_undecided(self, why: str, records: int = 1) -> None:
         """Count records that could not be compared, by reason; there are few reasons."""
-        known = why if why in self.undecided or len(self.undecided) < REASONS_KEPT else "others"
+        known = (
+            why if why in self.undecided or len(self.undecided) < REASONS_KEPT else "other reasons"
+        )
         self.undecided[known] = self.undecided.get(known, 0) + records
 
 

@@ -48,7 +48,7 @@ class ReplacementCheck:
                     yield from self._new_object(merged)
         for key in self._inventory.still_visible():
             if has_topic(topic_of(key)) and self._objects.is_there(key):
-                yield Fault(Kind.RETIRED, key, "others took its place, and it is still visible")
+                yield Fault(Kind.RETIRED, key, "was replaced, and is still visible")
         copies = (c for c in self._inventory.copies() if has_topic(topic_of(c.original)))
         yield from (fault for fault in pool.map(self._copy_fault, copies) if fault)
 
@@ -59,10 +59,10 @@ class ReplacementCheck:
             return
         rows, crc32 = found
         if rows != merged.rows:
-            message = f"has {rows} rows, its list says {merged.rows}"
+            message = f"has {rows} rows, but its list records {merged.rows}"
             yield Fault(Kind.REPLACED, merged.key, message)
         if crc32 != merged.crc32:
-            yield Fault(Kind.DAMAGED, merged.key, "has other bytes than its list says")
+            yield Fault(Kind.DAMAGED, merged.key, "its bytes do not match the CRC-32 in its list")
 
     def _copy_fault(self, copy: KeptCopy) -> Fault | None:
         if copy.expected is None:
@@ -99,7 +99,7 @@ class ReplacementCheck:
             unchecked=self._mixed.unchecked(place),
         )
         if offsets is None and not rules.payloads:
-            return  # rows cannot be told apart; records are counted as unchecked already
+            return  # rows cannot be distinguished; records are counted as unchecked already
         found = compare_mixed(records, offsets, hashes, rules)
         topic, partition = topic_partition(keys[0])
         results[topic, partition].duplicate += found.duplicate
@@ -118,7 +118,7 @@ class ReplacementCheck:
             offsets, _ = self._merged.whole(key, reader)
             sections = self._inventory.mixed_sections(key)
             if offsets is None or self._merged.content(key) is None:
-                continue  # rows cannot be told apart, or it is damaged
+                continue  # rows cannot be distinguished, or it is damaged
             if wrong := find_wrong_section(offsets, sections):
                 message = f"has not the {wrong.rows} rows of {wrong.first} to {wrong.last}"
                 yield Fault(Kind.REPLACED, key, message)

@@ -51,7 +51,7 @@ _UNCHECKED_TEXTS = {
     Unchecked.GONE: "no longer in Kafka",
     Unchecked.TRUNCATED: "of a log that was truncated in Kafka since they were landed",
     Unchecked.PAYLOAD: "landed with other bytes than Kafka holds, so payloads were not compared",
-    Unchecked.COLUMNS: "of which some columns were not compared",
+    Unchecked.COLUMNS: "compared without some of their columns",
     Unchecked.PLACE: "the auditor cannot compute the output partition",
     Unchecked.COUNTED: "only counted, because neither offsets nor payloads identify the rows",
     Unchecked.UNREADABLE: "in objects whose format the auditor cannot read",
@@ -224,20 +224,20 @@ def _show_other_counts(out: Console, findings: Findings) -> None:
     if findings.waiting:
         commits = console.counted(findings.waiting, "COMMIT was", "COMMITs were")
         out.print(f"{commits} not checked: not all objects are visible yet")
-    _show_objects_of_others(out, findings)
+    _show_other_objects(out, findings)
 
 
-def _show_objects_of_others(out: Console, findings: Findings) -> None:
+def _show_other_objects(out: Console, findings: Findings) -> None:
     if findings.markers:
         markers = console.counted(findings.markers, "object is a marker", "objects are markers")
         out.print(f"{markers}, such as _SUCCESS")
-    if findings.others:
-        others = console.counted(findings.others, "object does", "objects do")
-        out.print(f"{others} not belong to Landfall")
+    if findings.unrelated:
+        objects = console.counted(findings.unrelated, "object does", "objects do")
+        out.print(f"{objects} not belong to Landfall")
 
 
 def _show_reasons(out: Console, findings: Findings) -> None:
-    """Print which columns or rows of which topics were not compared, and why."""
+    """Print the columns and rows of each topic that were not compared, and why."""
     for topic, columns in sorted(findings.reasons.items()):
         for column, why in columns.items():
             what = f"column {column}" if column else "payloads"
@@ -255,7 +255,7 @@ def _show_unlanded(out: Console, topic: str, feed: FeedFiles) -> None:
         out.print(f"[yellow]parked: {parts} of files of {name} that could not be read[/yellow]")
     if feed.changed:
         files = console.counted(feed.changed, "file was", "files were")
-        out.print(f"[yellow]{files} of {name} written anew, and not landed again[/yellow]")
+        out.print(f"[yellow]{files} of {name} rewritten, and not landed again[/yellow]")
     if feed.pending:
         files = console.counted(feed.pending, "file has", "files have")
         out.print(f"pending: {files} of {name} no number yet")

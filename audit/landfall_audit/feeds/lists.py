@@ -197,7 +197,7 @@ class FeedLists:
             self._faults.append(Fault(Kind.LIST, listed["key"], message))
             return
         if len(parts) != end - first:
-            message = f"slot {slot} says {end - first} parts, it has {len(parts)}"
+            message = f"slot {slot} records {end - first} parts, the list has {len(parts)}"
             self._faults.append(Fault(Kind.LIST, listed["key"], message))
         self._rows.executemany(
             "INSERT OR IGNORE INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

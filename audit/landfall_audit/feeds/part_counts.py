@@ -43,8 +43,8 @@ def _differences(
 ) -> Iterator[str]:
     for number in sorted(found.keys() | counted.keys()):
         if found[number] != counted.get(number, 0):
-            said = f"counts {counted.get(number, 0)} {what} of part {number}"
-            yield f"{said}, found {found[number]} in its {where}"
+            expected = f"counts {counted.get(number, 0)} {what} of part {number}"
+            yield f"{expected}, found {found[number]} in its {where}"
 
 
 def _by_part(offsets: Sequence[Int64s]) -> Counter[int]:

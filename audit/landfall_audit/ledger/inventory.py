@@ -105,7 +105,7 @@ class Inventory:
         faults: where the ledger's chain is broken.
         applied_through: the highest slot up to which every COMMIT is applied, or -1.
         slots: how many slots of the ledger were read.
-        others: how many visible objects do not belong to Landfall.
+        unrelated: how many visible objects do not belong to Landfall.
         markers: how many visible objects have names that readers of folders pass over.
         feeds: the parts of files that have numbers.
     """
@@ -127,7 +127,7 @@ class Inventory:
         self.feeds = FeedLists(bucket)
         self.faults: list[Fault] = []
         self.applied_through = -1
-        self.slots = self.others = self.markers = 0
+        self.slots = self.unrelated = self.markers = 0
         self._stored: dict[tuple[Kind, str], int] = {}
         self._specs: dict[int, str] = {}
         self._first_generation = sys.maxsize
@@ -317,7 +317,7 @@ class Inventory:
                 # Such as _SUCCESS, of Landfall's own publisher, too: readers of folders skip it.
                 self.markers += not _SYSTEM.match(key)
             elif not _SYSTEM.match(key):
-                self.others += 1
+                self.unrelated += 1
 
     @property
     def _copies(self) -> str:
@@ -353,7 +353,7 @@ class Inventory:
             " AND key NOT IN (SELECT key FROM named)",
             (self._first_generation,),
         )
-        self.others += deleted.rowcount
+        self.unrelated += deleted.rowcount
 
     def _check_stored(self) -> None:
         """Compare the stored schemas and specs with the SHA-256s by which the ledger names them."""

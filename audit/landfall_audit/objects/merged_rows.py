@@ -49,7 +49,7 @@ class MergedRows:
         if offsets is not None and len(offsets):
             found, listed = (int(offsets.min()), int(offsets.max())), (piece.first, piece.last)
             if found != listed:
-                message = f"has offsets {found} where its list says {listed}"
+                message = f"has offsets {found}, but its list records {listed}"
                 self._add_fault(Fault(Kind.REPLACED, piece.key, message))
         # Objects with schemas of their own were in order each, and not one after the other.
         schema = f"{stored.order.schema} {piece.at}" if stored.order.schema else ""

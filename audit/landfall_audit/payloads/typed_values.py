@@ -175,7 +175,7 @@ def _number(value: object) -> Fraction | None:
             raise ValueError(f"out of range: {value}")
         number = Decimal(value)
         if number.adjusted() < -_MAX_EXPONENT:
-            raise Undecided("times in numbers finer than a double can tell")
+            raise Undecided("times in numbers finer than a double can represent")
         return Fraction(number)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return Fraction(value)
@@ -193,7 +193,7 @@ def _require_sure(number: Fraction, unit: TimeUnit) -> None:
     of_size = times.unit_of(number, unit)
     is_fine = (number * 10 ** _SURE_DIGITS[of_size]).denominator == 1
     if not is_fine or abs(times.of_number(number, unit)) >= _SURE_MICROS:
-        raise Undecided("times in numbers finer than a double can tell")
+        raise Undecided("times in numbers finer than a double can represent")
 
 
 def _day(declared: ValueType, value: object) -> int | None:

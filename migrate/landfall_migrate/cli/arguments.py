@@ -168,7 +168,7 @@ def _check(new: NewCommand) -> None:
 Compare the last objects that Secor or Connect's S3 sink left with the offset at which Landfall's
 ledger begins, or without a ledger spec.source.kafka.startingOffsets, and read the first objects
 that Landfall has landed. One line per topic partition names the last old object and the first new
-one, and says whether they are joined, or which offsets are in neither (gap) or in both (overlap).
+one, and whether they join, or which offsets are in neither (gap) or in both (overlap).
 An object of Secor with the group's generation or a higher one is named too: Landfall could give
 its name again.
 
@@ -200,9 +200,7 @@ examples:
         help="the last generation of Secor (default: one below the first of the group, or any if "
         "--from is not output.url)",
     )
-    command.add_argument(
-        "--format", help="the format of the old objects (default: that of the group)"
-    )
+    command.add_argument("--format", help="the format of the old objects (default: the group's)")
     command.add_argument(
         "--json", action="store_true", help="print one JSON object per topic partition"
     )

@@ -158,7 +158,7 @@ def _error_of(opened: GroupStore, topic: str, start: Start) -> str:
             return f"{key}: cannot be read as {output.format}: {error}"
         if row is None or row.offset not in {None, landed.first_offset}:
             first = "no row" if row is None else f"offset {row.offset} first"
-            return f"{key}: has {first}, and the ledger says {landed.first_offset}"
+            return f"{key}: has {first}, and the ledger records {landed.first_offset}"
     return ""
 
 

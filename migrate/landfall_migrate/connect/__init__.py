@@ -221,7 +221,7 @@ def _take_policies(draft: Draft) -> None:
         note = "the connector's default: it stops at the first bad record"
         draft.put("badRecords.policy", policy, "errors.tolerance", default=note)
     if policy == "DeadLetter":
-        why = "the connector goes on whatever the share of bad records is"
+        why = "the connector continues at any share of bad records"
         draft.put("badRecords.maxRatio", "1", why=why)
 
 

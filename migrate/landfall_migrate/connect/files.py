@@ -197,7 +197,7 @@ def _take_codec(draft: Draft, found: SinkFormat) -> None:
     name = draft.settings.text(found.codec).lower()
     ours = found.codecs.get(name)
     if ours is None:
-        draft.refuse(found.codec, f"{found.format} has no {name}: its default takes its place")
+        draft.refuse(found.codec, f"{found.format} has no {name}: its default is used instead")
     else:
         draft.put("output.codec", ours, found.codec, default="the connector's default")
     others = {each.codec for each in FORMATS.values()} - {found.codec}

@@ -95,7 +95,7 @@ def _by_own_path(draft: Draft, above: str = "", *keys: str) -> None:
         _leave_open(draft, f"{PATH} is not given")
         return
     if not duration.isdigit() or not int(duration):
-        why = "the connector does not start without one: folders are those of"
+        why = "the connector needs one; here folders follow"
         draft.missing.append(f"{DURATION} is not given; {why} {PATH}")
         duration = "1"
     _by_time(draft, settings.text(PATH), int(duration), above, *keys)
@@ -148,14 +148,14 @@ def _take_extractor(draft: Draft) -> None:
         field = settings.text(FIELD)
         envelope = _has_envelope(draft)
         path = f"payload.{field}" if envelope else field
-        why = "a number is milliseconds to the connector; here its magnitude tells its unit"
+        why = "a number is milliseconds to the connector; here its magnitude decides its unit"
         draft.put("decode.timestamp.field", path, FIELD, EXTRACTOR, why=why)
     elif kind == "Record":
         draft.take(EXTRACTOR, "decode.timestamp", "Kafka's timestamp dates records")
     else:
         clock = kind == "Wallclock"
         what = "it goes by the wall clock" if clock else "an extractor of your own is not taken"
-        draft.refuse(EXTRACTOR, f"{what}; here the date is that of Kafka's timestamp")
+        draft.refuse(EXTRACTOR, f"{what}; here the date comes from Kafka's timestamp")
 
 
 def _has_envelope(draft: Draft) -> bool:

@@ -30,7 +30,7 @@ def take_store(draft: Draft) -> None:
         folder = "/".join(filter(None, settings.text("topics.dir").split("/")))
         url = f"s3://{bucket}/{folder}".rstrip("/")
         draft.put("output.url", url, "s3.bucket.name", "topics.dir", "storage.class")
-    why = "Landfall lands beside the objects that the connector left"
+    why = "Landfall lands next to the objects that the connector left"
     draft.put("output.existingObjects", "Keep", why=why)
     _take_endpoint(draft)
     for key, name in PLAIN.items():

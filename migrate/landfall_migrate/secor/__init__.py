@@ -182,7 +182,7 @@ def _take_topic_names(draft: Draft) -> None:
         draft.put("source.kafka.topics", list(dict.fromkeys(names)), listing)
         draft.drop(filter_, "a list of topics counts more")
     elif legacy and settings.has(without) and not settings.has(filter_):
-        draft.put("source.kafka.topicPattern", ".*", why="all topics but those of the blacklist")
+        draft.put("source.kafka.topicPattern", ".*", why="all topics that are not in the blacklist")
     else:
         pattern = settings.text(filter_)
         draft.put("source.kafka.topicPattern", pattern, filter_, default=_SECOR)

@@ -104,7 +104,7 @@ def _take_codec(draft: Draft, found: FileFormat) -> None:
     ours = found.codecs.get(codec)
     if ours is None:
         ours = _FALLBACK.get(found.format, "None")
-        draft.refuse(CODEC, f"{found.format} has no {codec}: {ours} takes its place")
+        draft.refuse(CODEC, f"{found.format} has no {codec}: {ours} is used instead")
         draft.put("output.codec", ours)
         codec = ""
     elif codec:

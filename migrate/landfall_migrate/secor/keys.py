@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from landfall_migrate.keys import Keys, Row
 
-_LEDGER = "the ledger in the output root takes its place"
+_LEDGER = "the ledger in the output root replaces it"
 _METRICS = "metrics are Prometheus', on tuning.httpPort"
 _NO_DISK = "nothing is kept on a local disk"
 _NO_ASSIGNMENT = "no consumer group of Kafka assigns topic partitions"
@@ -215,7 +215,7 @@ OPERATION = (
     Row("secor.max.file.age.seconds", ("uploadPolicy.maxAge",), default="3600"),
     Row("secor.kafka.upload_at_minute_mark.topic_filter", ("uploadPolicy.overrides",)),
     Row("secor.upload.minute_mark", ("uploadPolicy.overrides",)),
-    Row("secor.file.age.youngest", why="the age is that of the oldest record"),
+    Row("secor.file.age.youngest", why="age is counted from the oldest record"),
     Row("secor.max.file.count", why="memory bounds open objects: tuning.taskMemory"),
     Row("secor.upload.deterministic", why=_DETERMINISTIC),
     Row("secor.max.file.timestamp.range.millis", why=_DETERMINISTIC),
@@ -224,7 +224,7 @@ OPERATION = (
     Row("secor.upload.last.seen.offset", why=_LEDGER),
     Row("secor.upload.secor.upload.last.seen.offset", why=_LEDGER),
     Row("secor.consumer.max_bad_messages", ("badRecords.maxRatio",), default="1000"),
-    Row("secor.consumer.threads", why="replicas and executor.cores say how much runs at once"),
+    Row("secor.consumer.threads", why="replicas and executor.cores set how much runs at once"),
     Row("secor.messages.per.second", why="there is no limit of records per second"),
     Row("secor.max.message.size.bytes", why="messages may have any size"),
     Row("secor.local.path", why=_NO_DISK),

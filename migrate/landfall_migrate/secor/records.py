@@ -171,14 +171,14 @@ def _take_regex(draft: Draft) -> None:
     found = _UNLIKE_JAVA.search(pattern)
     if found or not pattern:
         what = f"RE2 has no {found[0]}" if found else "it is empty"
-        draft.refuse(PATTERN, f"{what}: write decode.options.pattern anew")
+        draft.refuse(PATTERN, f"{what}: rewrite decode.options.pattern")
         draft.put(("decode", "options", "pattern"), "(set-me)")
     else:
         draft.put(("decode", "options", "pattern"), pattern, PATTERN)
     draft.drop(NAME, "Secor takes the first group of the pattern")
 
 
-_WALL_CLOCK = "it goes by the wall clock; here the date is that of Kafka's timestamp"
+_WALL_CLOCK = "it goes by the wall clock; here the date comes from Kafka's timestamp"
 _IN_1970 = "a record without the field is in 1970 in Secor even if it is required"
 
 PARSERS: Mapping[str, Parser] = {

@@ -35,7 +35,7 @@ def take_store(draft: Draft) -> None:
         draft.take(SERVICE, "output.url")
         draft.take(MANAGER, "output.url", "the scheme of output.url chooses the store")
         take(draft)
-    why = "Landfall lands beside the objects that Secor left"
+    why = "Landfall lands next to the objects that Secor left"
     draft.put("output.existingObjects", "Keep", why=why)
 
 

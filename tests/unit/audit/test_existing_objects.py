@@ -16,11 +16,11 @@ TP = TopicPartition("clicks", 0)
 
 
 @pytest.mark.parametrize(
-    ("keeps_existing", "generation", "others", "unnamed"),
+    ("keeps_existing", "generation", "unrelated", "unnamed"),
     [(True, 0, 1, 0), (True, 1, 0, 1), (False, 0, 0, 1)],
 )
 def test_objects_of_generations_before_the_ledgers_first_belong_to_another_program(
-    tmp_path: Path, keeps_existing: bool, generation: int, others: int, unnamed: int
+    tmp_path: Path, keeps_existing: bool, generation: int, unrelated: int, unnamed: int
 ) -> None:
     sample = SampleLedger(FileStore(tmp_path)).open().add(TP)
     sample.commit(sample.land(TP, 0, 10))
@@ -33,7 +33,7 @@ def test_objects_of_generations_before_the_ledgers_first_belong_to_another_progr
         keeps_existing=keeps_existing,
     )
 
-    assert inventory.others == others
+    assert inventory.unrelated == unrelated
     assert list(inventory.unnamed()) == [(key, 4)] * unnamed
 
 

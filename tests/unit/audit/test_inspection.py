@@ -39,7 +39,7 @@ def test_a_sound_group_has_no_faults(landed: Landed) -> None:
 
     found = landed.audit(GeneratedLog(30, message))
 
-    assert (found.is_whole, found.objects, found.waiting, found.others) == (True, 2, 0, 0)
+    assert (found.is_whole, found.objects, found.waiting, found.unrelated) == (True, 2, 0, 0)
     assert landed.found(GeneratedLog(30, message)) == {"expected": 25, "found": 25}
 
 
@@ -243,7 +243,7 @@ def test_objects_that_do_not_belong_to_landfall_are_counted_and_no_fault(landed:
 
     found = landed.audit(GeneratedLog(10, message))
 
-    assert (found.is_whole, found.others, found.markers) == (True, 1, 1)
+    assert (found.is_whole, found.unrelated, found.markers) == (True, 1, 1)
 
 
 def test_slots_after_a_missing_one_are_not_used(landed: Landed) -> None:

@@ -284,7 +284,7 @@ def test_times_that_a_double_cannot_tell_apart_are_not_compared(tmp_path: Path) 
         **declared("Json", {"name": "at", "type": "Timestamp", "unit": "Seconds"}),
     )
 
-    why = "times in numbers finer than a double can tell"
+    why = "times in numbers finer than a double can represent"
     assert unchecked(made) == ({Unchecked.PAYLOAD: 1}, {}, {"clicks": {why: 1}})
 
 

@@ -159,7 +159,7 @@ def test_a_first_new_object_that_is_gone_or_damaged_is_a_fault(
 
     new.write_bytes(by_secor([12, 13]))
     assert migrated.check() == ExitCode.FAULT
-    assert "has offset 12 first, and the ledger says 10)" in capsys.readouterr().out
+    assert "has offset 12 first, and the ledger records 10)" in capsys.readouterr().out
     new.write_bytes(by_secor([10])[:-1])
     assert migrated.check() == ExitCode.FAULT
     assert f"unreadable ({new.relative_to(migrated.root)}: cannot be" in capsys.readouterr().out

@@ -322,10 +322,7 @@ def test_variables_have_the_values_of_options() -> None:
     open_ = of_sink(given)
     group = of_sink(given, options={"TXNS_TOPIC": "txns", "REGION": "eu-west-1", "HOST": "minio"})
 
-    assert (
-        open_.account("topics").why
-        == "nothing says what ${TXNS_TOPIC} is: give it with -D, or --env"
-    )
+    assert open_.account("topics").why == "nothing defines ${TXNS_TOPIC}: give it with -D, or --env"
     assert open_["output.s3"] is None
     assert group.check().report.is_complete
     assert group["source.kafka.topics"] == ["txns"]
