@@ -1,12 +1,14 @@
 """A side lane: its plan, the group that lands there, its promotion, and its end."""
 
 import hashlib
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from landfall.api.spec import ConsumerGroup, StartAtOffsets, parse_group
@@ -92,6 +94,29 @@ def test_there_must_be_a_plan_that_this_software_knows() -> None:
         store.create(PLAN, body)
         with pytest.raises(Stalled, match="backfill: "):
             read_plan(store, "fix")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "another"},
+        {"name": "../../other"},
+        {"version": 10**30},
+        {"ranges": [{"topic_partition": {"topic": "a", "partition": 0}}]},
+        {"others": "x" * 100_000},
+        {"retiring": None},
+    ],
+    ids=lambda change: str(change)[:40],
+)
+def test_a_plan_that_a_writer_of_the_bucket_forged(change: dict[str, Any]) -> None:
+    store = MemoryStore()
+    store.create(PLAN, json.dumps({**msgspec.to_builtins(plan()), **change}).encode())
+
+    with pytest.raises(Stalled, match="backfill: ") as caught:
+        read_plan(store, "fix")
+
+    assert caught.value.reason is Reason.SPEC_INVALID
+    assert len(str(caught.value)) < 300
 
 
 # ----------------------------------------------------------------------------------- the group

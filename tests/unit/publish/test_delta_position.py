@@ -61,3 +61,31 @@ def test_keys_that_unpack_to_gigabytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.raises(PositionUnknown, match="more than 0 MiB"):
         of(through="7", left_out=packed(b'["' + b"a" * 1_000_000 + b'"]'))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        None,
+        [],
+        "version",
+        {"version": "x"},
+        {"version": []},
+        {"version": float("inf")},
+        {"version": "9" * 5_000},
+        {"version": "\u00b2"},
+        {"datetime": "soon"},
+        {"datetime": "\u00b2"},
+        {"datetime": "9" * 5_000},
+        {"timestamp": {"a": 1}},
+    ],
+    ids=lambda parameters: repr(parameters)[:40],
+)
+def test_a_restore_to_no_version(parameters: object) -> None:
+    restore = {"version": 4, "operation": "RESTORE", "operationParameters": parameters}
+
+    with pytest.raises(PositionUnknown, match=r"names no version: .*--rebuild") as caught:
+        position_of(cast("delta_position.Commits", [restore, {"version": 0}]), "landfall", ROOT)
+
+    assert len(str(caught.value)) < 400

@@ -23,6 +23,7 @@ from landfall.cli.group_store import explain_kafka
 from landfall.cli.text import console
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import TopicPartition
+from landfall.logs import visible
 from landfall.pipeline.records import Records
 from landfall.task.partitioning import Partitioner
 from landfall.task.trial import Fate, trials
@@ -66,7 +67,8 @@ class Draft:
 
     def text(self) -> str:
         """The file."""
-        head = "".join(f"# {note}\n" for note in self.notes)
+        # A note names a field as producers do: a line break in it would end the comment.
+        head = "".join(f"# {visible(note)}\n" for note in self.notes)
         return f"{head}{as_yaml(self.document, self.comments)}{_MORE}"
 
 
@@ -289,9 +291,9 @@ def _dates(draft: Draft, decode: Document, sample: Sequence[Records]) -> int:
 def _is_near(folder: str, millis: int) -> bool:
     try:
         day = datetime.fromisoformat(folder.removeprefix("dt=")).replace(tzinfo=UTC)
-    except ValueError:
+        return abs((day - datetime.fromtimestamp(millis / 1000, UTC)).days) <= _FAR_DAYS
+    except (ValueError, OverflowError):  # a timestamp may be of any year
         return False
-    return abs((day - datetime.fromtimestamp(millis / 1000, UTC)).days) <= _FAR_DAYS
 
 
 def _write(path: Path, text: str) -> None:

@@ -51,7 +51,10 @@ class _Shown:
         millis = int(self.records.timestamps[self.trial.row])
         if millis < 0:
             return None
-        when = datetime.fromtimestamp(millis / 1000, UTC)
+        try:
+            when = datetime.fromtimestamp(millis / 1000, UTC)
+        except (ValueError, OverflowError):  # of a year that the calendar does not have
+            return f"{millis} ms"
         return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     @property

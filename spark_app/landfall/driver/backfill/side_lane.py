@@ -315,6 +315,8 @@ def read_plan(store: Slots, name: str) -> SidePlan:
         raise Stalled(Reason.SPEC_INVALID, f"backfill: {PLAN} of {name}: {error}") from error
     if plan.version != VERSION:
         raise Stalled(Reason.SPEC_INVALID, f"backfill: {name} has a plan of another version")
+    if plan.name != name:
+        raise Stalled(Reason.SPEC_INVALID, f"backfill: {name} has the plan of {plan.name!r:.80}")
     return plan
 
 

@@ -108,7 +108,14 @@ def _ancestors(commits: Commits) -> Iterator[Mapping[str, Any]]:
         version, moment = None, None
         yield commit
         if commit.get("operation") == "RESTORE":
-            version, moment = _restored(commit.get("operationParameters", {}))
+            try:
+                version, moment = _restored(commit["operationParameters"])
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+                raise PositionUnknown(
+                    Reason.DESTINATION_CONFLICT,
+                    f"a RESTORE in its log names no version: {error!r:.200}; publish it again "
+                    "with landfall publish --rebuild",
+                ) from error
     if version is not None or moment is not None:
         raise PositionUnknown(
             Reason.DESTINATION_CONFLICT,

@@ -27,6 +27,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
 from landfall.publish.iceberg.changing import Change
 from landfall.publish.iceberg.expiry import MAX_BATCH, Limits, expired
+from landfall.publish.table_names import below
 from landfall.publish.table_position import pack, unpack
 
 log = logging.getLogger(__name__)
@@ -157,7 +158,7 @@ class Maintenance:
         except ValueError as error:
             raise ValueError(f"property {self.property} names no files: {error}") from error
         paths = [f"{folder}/{name}" for name in names if _NAME.fullmatch(name)]
-        if f"{folder}/".startswith(self.landed):
+        if below(self.landed, f"{folder}/x") is not None:
             return set()
 
         def deleted(path: str) -> bool:

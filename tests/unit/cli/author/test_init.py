@@ -51,6 +51,19 @@ def test_records_of_json_are_dated_by_their_field_of_time(folder: Path, capsys: 
     assert "# Made by `landfall init --topic app.web`.\n" in Path("group.yaml").read_text()
 
 
+@pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028", "\u2029"], ids=ascii)
+def test_names_of_fields_end_no_comment(folder: Path, capsys: Captured, end: str) -> None:
+    """The file is run next: a field of a record adds nothing to it."""
+    name = f"at{end}injected: {{use: 'a\\x2eb:c'}}{end}# time"
+
+    spec = made(folder, [json.dumps({name: NOW})] * 3, "--name", "web")
+
+    written = yaml.safe_load(Path("group.yaml").read_text())
+    assert written.keys() == {"apiVersion", "kind", "metadata", "spec"}
+    assert spec["decode"]["timestamp"] == {"field": name}
+    assert end not in capsys.readouterr().out.replace("\n", "" if end == "\n" else "\n")
+
+
 @pytest.mark.parametrize(
     ("event", "field"),
     [

@@ -53,6 +53,20 @@ def tried(file: str, capsys: pytest.CaptureFixture[str], *options: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.parametrize("millis", [253_402_300_800_000, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["text", "json"])
+def test_a_timestamp_may_be_of_any_year(
+    file: str, capsys: pytest.CaptureFixture[str], millis: int, options: list[str]
+) -> None:
+    lines = [{"value": {"at": 0}, "timestamp": of} for of in (millis, 0)]
+    (Path(file).parent / "clicks").write_text("\n".join(map(json.dumps, lines)))
+
+    shown = tried(file, capsys, "--input", "json", *options)
+
+    assert f"{millis} ms" in shown
+    assert "1970-01-01T00:00:00.000Z" in shown
+
+
 def test_records_are_shown_stage_by_stage(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = tried(file, capsys, "--timestamp", "2026-11-21T04:00:00Z")
 

@@ -24,6 +24,7 @@ from tests.unit.publish.delta.test_delta_rewritten import undo
 
 KEY = "landfall.shop.0.through"
 TABLE = "lake.clicks"
+UUID = "0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 24 * 3_600_000
 NOW = 20_000 * DAY
 
@@ -352,6 +353,28 @@ def test_names_that_another_client_wrote_delete_nothing_else(tmp_path: Path) -> 
 
     assert secret.exists()
     assert named_files(lake) <= avro_files(lake)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        *("s3://lake/out", "s3a://lake/out", "s3n://lake/out/x", "s3://lake/out/"),
+        *("file:///lake/out", "file:/lake/out", "file:///x/../lake/out", "/lake/out/x"),
+    ],
+)
+def test_a_table_in_the_output_root_loses_no_file(location: str) -> None:
+    deleted = list[str]()
+    loaded = SimpleNamespace(
+        location=lambda: location,
+        properties={f"{KEY}.expired-files": pack({f"{UUID}-m0.avro"})},
+        io=SimpleNamespace(delete=deleted.append),
+    )
+    scheme = "file" if "file" in location or location.startswith("/") else "s3"
+    for landed in ("s3://lake/another/", f"{scheme}:///lake/out/".replace("s3:///", "s3://")):
+        made = Maintenance(KEY, Limits(), landed)
+        assert made._delete(loaded, ()) == set()
+
+    assert deleted == [f"{location}/metadata/{UUID}-m0.avro"]
 
 
 def test_a_table_whose_maintenance_fails_is_published(

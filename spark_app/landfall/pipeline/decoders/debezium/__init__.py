@@ -250,7 +250,8 @@ class Debezium:
                 "declare a column {name: _unavailable, type: List, items: {type: String}}, or "
                 "set REPLICA IDENTITY FULL for the table"
             )
-        kept = {name: value for name, value in document.items() if name not in set(missing)}
+        gone = frozenset(missing)
+        kept = {name: value for name, value in document.items() if name not in gone}
         return (_ENCODE(kept), missing) if missing else (row, missing)
 
     def _with_keys(
