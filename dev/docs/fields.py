@@ -32,6 +32,8 @@ _MIXED = {
 }
 _RECURSIVE = {"items": "mapping, as a column", "fields": "list of columns"}
 """Fields that the schema leaves open, as Kubernetes' schemas have no recursion."""
+DEEPEST = 6
+"""Markdown has no deeper headings."""
 _WORDS = {"object": "mapping", "string": "text", "integer": "number", "boolean": "true or false"}
 
 
@@ -45,7 +47,7 @@ def page() -> str:
 def section(path: str, node: Schema, *, with_weight: bool = False) -> Iterator[str]:
     """A mapping, then the mappings in it; for a group's spec with the effect of a change."""
     fields = node["properties"]
-    yield f"## `{path}`\n"
+    yield f"{'#' * min(path.count('.') + 2, DEEPEST)} `{path}`\n"
     if "description" in node:
         yield f"{prose(node['description'])}\n"
     yield "| field | type | meaning | change |" if with_weight else "| field | type | meaning |"

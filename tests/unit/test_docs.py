@@ -98,6 +98,15 @@ def test_every_decision_is_in_both_lists() -> None:
     assert sorted(links(DOCS / "adr/README.md")) == decisions
 
 
+def test_the_guides_are_listed_in_a_few_groups_of_a_few_pages() -> None:
+    navigation = yaml.load((ROOT / "mkdocs.yml").read_text(), yaml.BaseLoader)["nav"]
+    (guides,) = (section["Guides"] for section in navigation if "Guides" in section)
+    groups = {title: pages for each in guides for title, pages in each.items()}
+
+    assert 5 <= len(groups) <= 7
+    assert {title: len(pages) for title, pages in groups.items() if not 3 <= len(pages) <= 8} == {}
+
+
 def test_every_link_leads_somewhere() -> None:
     assert by_page(lambda page: [link for link in links(page) if not _leads(page, link)]) == {}
 

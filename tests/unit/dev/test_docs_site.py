@@ -47,3 +47,15 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     }
 
     assert elsewhere == set()
+
+
+@pytest.mark.slow
+def test_the_contents_of_the_page_of_fields_have_names_and_no_paths(site: Path) -> None:
+    page = (site / "reference" / "fields" / "index.html").read_text()
+    shown = {
+        re.sub(r"<[^>]*>", "", each).strip()
+        for each in re.findall(r'<span class="md-ellipsis">(.*?)</span>', page, re.DOTALL)
+    }
+
+    assert {"spec", "onDataLoss", "files[]", "credentialsSecretRef"} <= shown
+    assert [each for each in shown if each.startswith(("spec.", "status."))] == []
