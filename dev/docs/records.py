@@ -35,7 +35,7 @@ FOLLOW = """
 |---|---|"""
 
 BESIDE = """
-## Beside the slots
+## Next to the slots
 
 | object | what it is |
 |---|---|

@@ -288,7 +288,7 @@ _FLAGS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
     (
         "--max-rollouts",
         "0",
-        "how many groups may change their revision at once, the others wait; 0: any number",
+        "how many groups may change their revision at once, the rest wait; 0: any number",
         {"type": _at_least_zero},
     ),
     (

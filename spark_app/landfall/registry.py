@@ -135,7 +135,7 @@ class Allowed:
             if _is_private(file):
                 why = "which is among secrets or files of the system"
             elif not any(_are_together(file, allowed) for allowed in self.files):
-                why = "a file of the pod in a folder of which the present spec names none"
+                why = "a file of the pod in a folder that the present spec does not use"
             else:
                 continue
             raise Stalled(
@@ -390,8 +390,8 @@ def _check_schemas(spec: GroupSpec, router: Router, format_: Format, path: str) 
         reason = f"output.columns: FromSchema is for formats that write columns, not for {name}"
     elif declared.together is not None and (from_schema or bodies):
         what = "output.columns: FromSchema" if from_schema else f"output.format: {name}"
-        others = "decode.columns" if spec.decode.columns else "columns of keys and headers"
-        reason = f"{what} takes the columns of the payloads' own schemas; leave {others} out"
+        columns = "decode.columns" if spec.decode.columns else "columns of keys and headers"
+        reason = f"{what} takes the columns of the payloads' own schemas; leave {columns} out"
     elif spec.decode.envelope is not None and (from_schema or bodies):
         what = "output.columns: FromSchema" if from_schema else f"output.format: {name}"
         reason = (
@@ -481,7 +481,7 @@ def faults(group: ConsumerGroup) -> Iterator[Stalled]:
 
 
 def _faults(spec: GroupSpec, path: str) -> Iterator[Stalled]:
-    """Yield the fault that ``pipeline`` raises, then those of stages that it did not reach."""
+    """Yield the fault that ``pipeline`` raises, then the faults of stages it did not reach."""
     first = _fault(partial(pipeline, spec, path))
     if first is None:
         return

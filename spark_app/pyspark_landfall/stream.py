@@ -28,7 +28,7 @@ _ALL = 2**62
 
 
 class SlotStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads slot after slot; in one process that Spark keeps, and tasks in others."""
+    """Reads slot after slot; in one process that Spark keeps, its tasks in other ones."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         """Read nothing yet."""

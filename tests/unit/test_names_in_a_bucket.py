@@ -199,9 +199,9 @@ def test_a_stored_spec_reads_no_other_file_of_the_pod(
     store, now = MemoryStore(), group(**lookup("/data/countries-2.csv"))
     name = store_spec(store, group(**named(file)), LANE)
 
-    with pytest.raises(Stalled, match=r"in a folder of which the present spec names none"):
+    with pytest.raises(Stalled, match=r"in a folder that the present spec does not use"):
         stored_spec(store, now, LANE, name)
-    with pytest.raises(Stalled, match=r"in a folder of which the present spec names none"):
+    with pytest.raises(Stalled, match=r"in a folder that the present spec does not use"):
         stored_spec(store, group(**lookup("/b")), LANE, name)
 
 

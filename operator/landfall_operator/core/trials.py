@@ -353,8 +353,8 @@ def _of_canary(compared: TrialComparison, found: Backfill, group: ConsumerGroup)
     # A group that lands less than a record per second gives no measure of speed.
     if compared.records_per_second < canary.min_throughput * speed and speed >= 1:
         yield (
-            f"it landed {compared.records_per_second} records per second, of which the running "
-            f"revision landed {speed:.0f}; {percent_text(canary.min_throughput)} of that are needed"
+            f"it landed {compared.records_per_second} records per second, the running revision "
+            f"{speed:.0f}; {percent_text(canary.min_throughput)} of that are needed"
         )
 
 

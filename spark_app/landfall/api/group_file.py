@@ -61,8 +61,8 @@ def sound_sections(
     without is then one that names no server.
 
     Returns:
-        The group and the names of the sections that are left out; None if the faults are not those
-        of sections.
+        The group and the names of the sections that are left out; None if a fault is outside of
+        sections.
     """
     try:
         written, unset = read(path), list[str]()

@@ -2,8 +2,8 @@
 
 ``chain`` checks a ledger slot by slot, ``objects`` compares the objects that it names with the
 visible ones, ``stored`` the schemas, the specs and the lists of files that it names with their
-hashes, ``replacements`` checks REPLACEs, ``leases`` counts what others'
-workers do, ``load_records`` checks what publishers keep, ``coverage`` and ``payloads`` compare what
+hashes, ``replacements`` checks REPLACEs, ``leases`` counts what workers of other programs do,
+``load_records`` checks what publishers keep, ``coverage`` and ``payloads`` compare what
 was read back with what was committed and with Kafka, and ``locate`` finds the outcome of one
 offset. The invariants are checked here a second time on purpose, instead of by the code that
 writes: a bug in ``ledger.fold`` should show up, not be repeated. ``landfall.cli`` reads the store
@@ -17,7 +17,7 @@ from landfall.ledger.offsets import OffsetRange, TopicPartition
 
 
 class Invariant(StrEnum):
-    """What always holds of a ledger and its objects; the value is printed."""
+    """A rule that every ledger and its objects satisfy; the value is printed."""
 
     I1 = "slots have no gap, are hash-chained and never deleted"
     I2 = "committed ranges are contiguous and disjoint"

@@ -37,7 +37,7 @@ class Chain:
     Attributes:
         state: the state after the last good slot.
         slots, commits, slices, snapshots, replaces: how many of each were checked.
-        leases: those of parts of files, and their outcomes.
+        leases: leases of parts of files, and their outcomes.
         anchors: the hashes that slots must have, by their number.
     """
 
@@ -195,7 +195,7 @@ def _check(group: str, state: State, body: bytes) -> Record | Finding:
         return Finding(Invariant.I1, "a ledger record", str(error), slot=seq)
     if header.seq != seq:
         return Finding(
-            Invariant.I1, f"slot {seq}", f"a record that says it is slot {header.seq}", slot=seq
+            Invariant.I1, f"slot {seq}", f"a record whose header names slot {header.seq}", slot=seq
         )
     if header.prev != state.tip:
         return Finding(
@@ -354,7 +354,7 @@ def _check_added_again(state: State, record: Add) -> Finding | None:
 
 
 def _is_named_after(group: str, landed: LandedObject, slice_: Slice, generation: int) -> bool:
-    """Return whether the key is that of the slice's first object, or of a later one of the slice.
+    """Return whether the key names the slice's first object, or a later one of the slice.
 
     The first is named by the start of the slice, later ones by the first offset inside.
     """

@@ -1,4 +1,4 @@
-"""What later records change about what a COMMIT landed: objects given up, dead letters replayed.
+"""Applies later records to what a COMMIT landed: objects given up, dead letters replayed.
 
 What has retired is left out; its replacement is checked by itself.
 
@@ -82,7 +82,7 @@ def corrections(records: Iterable[Record], applied_through: int) -> Corrections:
 
 
 def corrected(landed: LandedSlice, by: Corrections) -> Corrected:
-    """The slice with everything that later records say about its objects."""
+    """The slice, corrected by every later record about its objects."""
     waiting = list(landed.objects)
     kept = list[LandedObject]()
     lost = list[LandedObject]()
@@ -111,7 +111,7 @@ def corrected(landed: LandedSlice, by: Corrections) -> Corrected:
         filtered=filtered,
         dead_lettered=rows[ObjectKind.DEAD_LETTERS],
         invisible=landed.invisible + sum(o.rows for o in lost) + retired,
-        # They are those of landing: of which parts the rows are that left, nothing says.
+        # The counts of landing: no record contains the parts that the rows which left came from.
         parts=landed.parts if sorted(o.upload.key for o in kept) == keys else UNSET,
     )
     return Corrected(found, tuple(lost), is_replaced=retired > 0)

@@ -1,7 +1,7 @@
 """Checks whether the objects of a committed slice hold every record of it exactly once. Pure.
 
-Formats that store offsets give an exact answer. For the others only the rows of each object can be
-counted.
+Formats that store offsets give an exact answer. For other formats only the rows of each object can
+be counted.
 """
 
 from collections import Counter
@@ -66,7 +66,7 @@ class Coverage:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every record was found exactly once, and nothing else."""
+        """True if every record was found exactly once, and nothing else."""
         return not (self.missing or self.duplicate or self.foreign)
 
 
@@ -89,7 +89,7 @@ def cover(landed: LandedSlice, read: Sequence[ReadBack]) -> Coverage:
 
 
 def miscounted_parts(landed: LandedSlice, read: Sequence[ReadBack]) -> Iterator[str]:
-    """Describe parts of files of which objects have other rows than the slice counts.
+    """Describe parts of files whose rows in objects differ from the slice's counts.
 
     Objects in formats without offsets are left out: they do not show whose rows they have.
     """
@@ -112,7 +112,7 @@ def miscounted_parts(landed: LandedSlice, read: Sequence[ReadBack]) -> Iterator[
 
 
 def cover_new(new: NewObject, read: ReadBack) -> Coverage:
-    """Compare what was read of an object that replaced other objects with what its list says.
+    """Compare what was read of an object that replaced other objects with its list.
 
     Offsets are compared section by section, unless rows of several sections are mixed.
     """

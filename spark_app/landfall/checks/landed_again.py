@@ -1,4 +1,4 @@
-"""Which ranges count as a backfill landed them again, and no more as COMMITs did. Pure.
+"""Ranges that count as a backfill landed them, and no longer as COMMITs did. Pure.
 
 The auditor does the same with code of its own (``landfall_audit.ledger.landed_again``).
 """

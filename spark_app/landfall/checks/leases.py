@@ -55,7 +55,7 @@ class LeaseCounts:
                 self._of(record.topic_partition).free -= taken
 
     def check(self, feeds: Iterable[tuple[TopicPartition, Feed]]) -> Finding | None:
-        """Compare with what the ledger says of its feeds at last."""
+        """Compare with the feeds in the last state of the ledger."""
         if self._twice:
             return self._twice
         for tp, feed in feeds:

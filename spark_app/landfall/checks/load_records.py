@@ -1,4 +1,4 @@
-"""Whether the records of loads that publishers keep next to the ledger are there, and whole. Pure.
+"""Checks that the records of loads, which publishers keep next to the ledger, are whole. Pure.
 
 A publisher that loads by jobs keeps a chain for each table: invariant I11. The formats, and how
 many loads are kept, are stated here a second time; see ``landfall.publish.bigquery``.

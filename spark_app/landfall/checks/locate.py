@@ -61,7 +61,7 @@ class Committed:
         replays: slots of REPLAYs of the slice's dead letters, with what they landed.
         lost: objects that a LOST gave up, by key, with its slot.
         replacements: REPLACEs of objects that may hold the offset, applied or not.
-        again: the range of a backfill that the offset counts in now; None for that of the COMMIT.
+        again: the range of a backfill that the offset counts in now; None for the COMMIT's range.
     """
 
     slot: int
@@ -173,7 +173,7 @@ class Place(DecidedObject):
 
     Attributes:
         first_row: of these rows in the object, counted from 0.
-        rows: which they are: all, or those of a section.
+        rows: which rows they are: all, or the rows of a section.
         is_in_order: whether they are in the order of their offsets.
         is_alone: whether all of them are of the same Kafka partition.
     """
@@ -211,7 +211,7 @@ def places(
         group: name of the group.
         tp: the topic partition.
         offset: in it.
-        committed: what the ledger says of it.
+        committed: what the ledger records of it.
         replaced: the REPLACEs that concern it and are applied, with their lists.
     """
     found = [Place(committed.slot_of(o), o, 0, o) for o in committed.candidates(offset)]
@@ -231,7 +231,7 @@ def places(
 
 
 def _is_made_of(place: Place, gone: Iterable[Place]) -> bool:
-    """Return whether rows of a merged object may be those of one of these places, which retired.
+    """Return whether rows of a merged object may come from one of these retired places.
 
     An object is merged within its folder.
     """

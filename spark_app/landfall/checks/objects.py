@@ -90,7 +90,7 @@ def check_bytes(named: NamedObject, crc32: int) -> Finding | None:
 
 
 def is_landfall_object(key: str, group: str) -> bool:
-    """Return whether a key is that of a data object, or of dead letters of this group."""
+    """Return whether a key names a data object, or dead letters, of this group."""
     try:
         object_names.origin(group, key)
     except ValueError:

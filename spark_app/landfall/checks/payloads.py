@@ -36,7 +36,7 @@ class Comparison:
         slices_out_of_order: slices that have all payloads, but not in offset order.
         slices_gone: slices that Kafka no longer holds.
         lost: records in Kafka whose objects the ledger has given up; they are not missing.
-        slices_replaced: slices that were not compared, as others took the place of objects.
+        slices_replaced: slices that were not compared, as objects of theirs were replaced.
     """
 
     records: int = 0
@@ -60,7 +60,7 @@ class Comparison:
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing differs in what could be compared."""
+        """True if nothing differs in what could be compared."""
         return not (self.missing or self.foreign or self.slices_out_of_order)
 
 
@@ -109,7 +109,7 @@ def _by_order(
 
 
 def _is_interleaving(records: list[int], objects: list[list[int]], given_up: int) -> bool:
-    """Whether each record in turn is the next unread row of some object, but for those given up."""
+    """Return whether each record not given up is, in turn, the next unread row of an object."""
     next_row: defaultdict[int, deque[tuple[int, int]]] = defaultdict(deque)
     for number, rows in enumerate(objects):
         if rows:

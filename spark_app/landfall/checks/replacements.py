@@ -1,4 +1,4 @@
-"""Whether a REPLACE and its list agree with what was recorded before: invariant I13. Pure."""
+"""Checks a REPLACE and its list against earlier records: invariant I13. Pure."""
 
 from collections.abc import Callable, Iterator
 from itertools import groupby, pairwise
@@ -42,7 +42,7 @@ def check_replace(
         yield Finding(
             Invariant.I13,
             "the folders of the objects",
-            f"others, such as {other}",
+            f"other ones, such as {other}",
             record.header.seq,
         )
 
@@ -74,8 +74,10 @@ def _check_landed_again(group: str, record: Replace, listed: Replaced) -> Iterat
         return
     covered = tuple(_covered(listed.landed_again))
     if covered != record.slices:
-        others = min({*covered} ^ {*record.slices})
-        yield Finding(Invariant.I13, "the ranges of the record, without a gap", f"{others}", slot)
+        differing = min({*covered} ^ {*record.slices})
+        yield Finding(
+            Invariant.I13, "the ranges of the record, without a gap", f"{differing}", slot
+        )
     inside = {each.topic_partition: each.offsets for each in record.slices}
     for retiring in listed.retire:
         landed, origin = retiring.landed, object_names.origin(group, retiring.key)
@@ -98,7 +100,7 @@ def _covered(landed_again: Iterator[LandedAgain] | tuple[LandedAgain, ...]) -> I
 
 
 def check_stayed(group: str, state: State, named: NamedObject) -> Finding | None:
-    """What is wrong with an object if its rows were landed again, and it is not to retire.
+    """Return the fault of an object whose rows were landed again, but which is not to retire.
 
     Args:
         group: name of the group.
@@ -110,7 +112,7 @@ def check_stayed(group: str, state: State, named: NamedObject) -> Finding | None
     if named.retires:
         return None
     if named.key in state.replayed or generation <= state.retired.get(tp, -1):
-        return None  # its records are in other objects, or are those of a former life
+        return None  # its records are in other objects, or belong to an earlier topic
     for each in state.rewritten.get(tp, ()):
         is_known = each.plan != FORGOTTEN and each.slot <= state.applied_through
         if is_known and named.landed.first_offset in each.offsets and named.slot < each.slot:

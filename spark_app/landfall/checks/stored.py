@@ -1,4 +1,4 @@
-"""Which schemas and specs records name, and whether what is stored under the names is right. Pure.
+"""Collects the schemas and specs that records name, and checks what is stored of them. Pure.
 
 Both are stored next to the ledger before a record names them, under the SHA-256 of their bytes:
 invariants I9 and I10.
@@ -77,7 +77,7 @@ def check_list(topic: str, named: PartList, slot: int, stored: bytes | None) -> 
 
     Args:
         topic: of the feed.
-        named: what the DISCOVER says of the list.
+        named: what the DISCOVER records of the list.
         slot: of the DISCOVER.
         stored: the bytes under its key; None if there are none.
     """

@@ -43,7 +43,7 @@ class Block:
         records: the rows. Of the optional columns (timestamps, keys, headers) only those that the
             format asked for in ``Format.wanted`` can be read.
         columns: the typed columns of exactly these rows, if the group declares a schema or takes
-            that of the payloads.
+            the payloads' schema.
         schema: the payloads' own schema, the same for all blocks of an object, if the format or the
             group asks for it.
     """

@@ -369,7 +369,7 @@ def _of_stream(
     if not decompressor.eof:
         raise ValueError("compressed data ends early")
     if len(decompressor.unused_data) > spare:
-        raise ValueError(f"{len(decompressor.unused_data)} bytes behind compressed data")
+        raise ValueError(f"{len(decompressor.unused_data)} bytes after compressed data")
     return contents
 
 

@@ -153,7 +153,7 @@ class ColumnsMerger:
             self._schema = file.schema
             self._own = file.own
         elif not (file.schema.equals(self._schema) and file.own == self._own):
-            raise NotMergeableError("its columns are not those of the objects before it")
+            raise NotMergeableError("its columns differ from the objects before it")
 
     def _gather(self, batch: pa.RecordBatch) -> Iterator[bytes]:
         if not len(batch):

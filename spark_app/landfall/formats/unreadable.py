@@ -18,7 +18,7 @@ writes a negative number of nanoseconds, which it reads back, and which ORC's li
 (Hive, Spark, Trino) refuses. That library reads days before 1582-10-15 as days of the Julian
 calendar, unless the file declares otherwise, which Arrow cannot write. Source: ORC Specification
 v1, "Timestamp Columns", "Date Columns" and "File Tail" (``calendar``). Of a key that is there twice
-some readers take the first value and others the last (Parquet's LogicalTypes.md, "Maps").
+some readers take the first value, other readers the last (Parquet's LogicalTypes.md, "Maps").
 """
 
 from collections.abc import Callable, Mapping
@@ -82,13 +82,13 @@ def refused(columns: pa.RecordBatch, wrong: Wrong, error: str) -> dict[int, str]
 
     errors: dict[int, str] = {}
     for name, column in zip(columns.schema.names, columns.columns, strict=True):
-        for is_meant, is_wrong, said in (
+        for is_meant, is_wrong, why in (
             (_is_time, wrong_times, error),
             (pa.types.is_map, _has_repeated_key, KEY_ERROR),
         ):
             if _holds(column.type, is_meant):
                 rows = np.flatnonzero(_rows(column, is_meant, is_wrong)).tolist()
-                errors = dict.fromkeys(rows, f"column {name}: {said}") | errors
+                errors = dict.fromkeys(rows, f"column {name}: {why}") | errors
     return errors
 
 

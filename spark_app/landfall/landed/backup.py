@@ -1,4 +1,4 @@
-"""What another group has landed of offsets that Kafka has lost, as a ``source.Backup``.
+"""Another group's records at offsets that Kafka has lost, as a ``source.Backup``.
 
 Its ledger is read: a few requests for each question, however much that group has landed. What is
 committed and not confirmed yet is looked up in its store, and is never called lost: it is in the
@@ -113,7 +113,7 @@ def first_stretch(
     Args:
         offsets: the range; not empty.
         ranges: what is known, in any order; they may overlap.
-        not_landed: says what is wrong with an offset that no range covers.
+        not_landed: returns what is wrong with an offset that no range covers.
     """
     edges: dict[int, Counter[Stalled | None]] = {offsets.start: Counter()}
     for range_, why in ranges:

@@ -19,7 +19,7 @@ from landfall.store import Store
 PARALLEL_FETCHES = 16
 """How many objects are fetched at the same time."""
 MAX_OBJECT_BYTES = 1 << 20
-"""Larger ones are read as they come, for their time is not that of a request."""
+"""Larger ones are streamed: reading them takes longer than the request itself."""
 MAX_BYTES = 32 << 20
 """Bytes of all objects that are being fetched, or were fetched and are not read to their end."""
 
@@ -67,7 +67,7 @@ class FetchAhead:
             yield None
             return
         try:
-            # Whoever opens it by itself finds out what is wrong with it, and where its copy is.
+            # The reader that opens it by itself finds what is wrong with it, and its copy.
             body: bytes | None = None
             with suppress(OSError, EOFError, ValueError):
                 body = fetch.result()

@@ -1,7 +1,8 @@
-"""What another group has landed of its topic partitions, by the index of its ledger's segments.
+"""Reads what another group has landed, by the index of its ledger's segments.
 
-Slots that no segment holds yet are read once, and of each only what it is about is kept. So going
-on costs one listing, and a range of a topic partition a few requests, however long the ledger is.
+Slots that no segment holds yet are read once, and of each only what it is about is kept. So
+following it costs one listing, and a range of a topic partition a few requests, however long the
+ledger is.
 
 What is committed and not confirmed is looked for in the store: see ``landfall.lane.seen``.
 """
@@ -43,8 +44,8 @@ class Life:
         topic_id: of its topic.
         start: the offset at which landing began.
         end: the next offset that is not landed, or not visible.
-        committed: the next offset that is not landed. What is from ``end`` up to here is not lost,
-            whatever happens: it is visible later.
+        committed: the next offset that is not landed. What is from ``end`` up to here is not
+            lost: it becomes visible later.
         began: the slot of its ADD.
         ended: the slot of its DROP; -1 if it is a member.
     """
@@ -61,7 +62,7 @@ _ByTopicPartition = Mapping[TopicPartition, Sequence[LandedObject]]
 
 
 class History:
-    """What a lane has landed, by its ledger as of the last call of ``follow``. For one thread."""
+    """A lane's landed ranges, by its ledger as of the last call of ``follow``. For one thread."""
 
     def __init__(
         self, lane: Lane, stat: Stat, selects: Callable[[str], bool] = lambda _: True
@@ -111,7 +112,7 @@ class History:
 
     @property
     def topic_partitions(self) -> frozenset[TopicPartition]:
-        """Those of selected topics that are in the ledger, and those that were."""
+        """The selected topics' partitions that are, or were, in the ledger."""
         known = (*self.state.members, *self.state.retired)
         return frozenset(tp for tp in known if self._selects(tp.topic))
 
@@ -181,7 +182,7 @@ class History:
         return ledger.decode(seq, self._body(self.state, seq))
 
     def opened(self, seq: int) -> int:
-        """The slot of the OPEN of whoever wrote a slot.
+        """The slot of the OPEN of the driver that wrote a slot.
 
         Raises:
             Stalled, Retry: as ``life``.
@@ -201,7 +202,7 @@ class History:
         return body
 
     def _new_entries(self, state: State, seqs: range) -> Iterator[Entry]:
-        """What slots that no segment holds are about, as far as it is selected."""
+        """Index entries of slots that no segment holds, as far as they are selected."""
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
             bodies = pool.map(lambda seq: self._body(state, seq), seqs)
             for seq, body in zip(seqs, bodies, strict=True):

@@ -1,7 +1,7 @@
-"""What another group has landed as a ``source.Log``, which ends where its objects are visible.
+"""Another group's landed records as a ``source.Log`` that ends where its objects are visible.
 
 Topic partitions of topics that Kafka does not have any more are in it, too. If that group has
-landed a topic that was deleted and created again, the log is that of the last one.
+landed a topic that was deleted and created again, the log is of the newest topic.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,7 +16,7 @@ from landfall.source import Bound, DatedOffset, FoundOffsets, FoundTopics, Topic
 
 
 class LandedLog:
-    """What a group has landed. Used by the driver's thread alone."""
+    """The landed records of a group. Used by the driver's thread alone."""
 
     def __init__(self, landed: LandedSource, history: History) -> None:
         """Read nothing yet.
@@ -42,7 +42,7 @@ class LandedLog:
         return found
 
     def describe(self, names: Collection[str]) -> FoundTopics:
-        """Those of these topics that the other group has landed, as its ledger is now."""
+        """The topics among these that the other group has landed, as its ledger is now."""
         self._follow()
         return self._found(names)
 
@@ -59,7 +59,7 @@ class LandedLog:
     def offsets_at(
         self, tps: Collection[TopicPartition], time: datetime
     ) -> Mapping[TopicPartition, int]:
-        """Nothing: a ledger does not say when records were written to Kafka."""
+        """Nothing: a ledger does not record when records were written to Kafka."""
         del tps, time
         return {}
 
@@ -110,7 +110,7 @@ class LandedLog:
 
 
 def _topic(name: str, lives: Mapping[int, Life]) -> Topic:
-    """A topic with those of its Kafka partitions that belong to the last one of this name."""
+    """The newest topic of a name, with its own Kafka partitions."""
     topic_id = max(lives.values(), key=lambda life: life.began).topic_id
     partitions = [number for number, life in lives.items() if life.topic_id == topic_id]
     return Topic(name, topic_id, max(partitions) + 1)

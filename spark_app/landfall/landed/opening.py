@@ -22,7 +22,7 @@ def open_log(group: ConsumerGroup, state: State | None = None) -> KafkaLog | Fil
 
     Args:
         group: the resource.
-        state: of the lane, which says where feeds end; without it they have nothing yet.
+        state: of the lane, with the ends of feeds; without it they have nothing yet.
 
     Raises:
         Stalled: SPEC_INVALID, librdkafka does not accept the properties, or a library for the store
@@ -69,7 +69,7 @@ def open_lost_reader(group: ConsumerGroup) -> LandedReader:
 
 
 def backup_of(group: ConsumerGroup) -> LandedBackup | None:
-    """What knows which offsets that Kafka has lost another group has landed, if the spec names one.
+    """Return the backup, another group that has landed what Kafka lost, if the spec names one.
 
     It connects at the first question.
     """

@@ -1,7 +1,7 @@
 """A task's side of what another group has landed: reads exact ranges from its objects.
 
 Which objects these are follows from that group's ledger. Each gives exactly the rows that the
-ledger says it has, or the range is not landed. An object that has retired meanwhile is read from
+ledger records, or the range is not landed. An object that has retired meanwhile is read from
 its copy. Of what cannot be read, the records before it are given, and the slice ends early: so one
 object that is damaged stops its topic partition alone, at the first record that is missing.
 """
@@ -35,7 +35,7 @@ from landfall.store import Store
 
 
 class _OtherRows(Stalled):
-    """An object has more or fewer rows than the ledger says, from this offset on."""
+    """From this offset, an object has more or fewer rows than the ledger records."""
 
     def __init__(self, message: str, first_offset: int) -> None:
         super().__init__(Reason.OBJECT_LOST, message)
@@ -61,7 +61,7 @@ class LandedReader:
         self._history = history
         self._what_counts = WhatCounts(history, field)
         self.topic_ids: Mapping[TopicPartition, str] = {}
-        """The topic ids that topic partitions must have; without one, whatever was landed last."""
+        """The topic ids that topic partitions must have; without one, the topic landed last."""
         self.rules = CURRENT_RULES
         """By which chunks end."""
 
@@ -162,7 +162,7 @@ class LandedReader:
                 raise Stalled(Reason.OBJECT_LOST, f"{piece.key}: damaged: {error}") from error
         if rows != piece.landed.rows:
             raise _OtherRows(
-                f"{piece.key}: {rows} rows, but the ledger says {piece.landed.rows}",
+                f"{piece.key}: {rows} rows, but the ledger records {piece.landed.rows}",
                 piece.first_offset,
             )
 
@@ -223,11 +223,11 @@ def _within(
     Args:
         batch: of the object, from this row of it on.
         row: the first.
-        piece: says which rows are of the topic partition.
+        piece: contains which rows are of the topic partition.
         offsets: those that are wanted.
 
     Raises:
-        ValueError: a row has no offset, or another one than the ledger says.
+        ValueError: a row has no offset, or not the one that the ledger records.
     """
     if piece.rows is not None:
         batch = batch.filter(pa.array(pieces.row_mask(piece.rows, row, batch.num_rows)))
@@ -240,7 +240,7 @@ def _within(
         raise ValueError(f"offsets do not increase from row {row} on")
     if found[0] < piece.first_offset or found[-1] > piece.last_offset:
         raise ValueError(
-            f"offsets {found[0]} to {found[-1]}, but the ledger says {piece.first_offset} to "
+            f"offsets {found[0]} to {found[-1]}, but the ledger records {piece.first_offset} to "
             f"{piece.last_offset}"
         )
     start, end = np.searchsorted(found, [offsets.start, offsets.end]).tolist()

@@ -71,7 +71,7 @@ class LandedBy:
         return self._made_in.slot(each.key, each.slot)
 
     def spec(self, seq: int, topic: str) -> GroupSpec:
-        """The spec by which whoever wrote a slot has landed a topic, or the backfill that it names.
+        """The spec by which the driver that wrote a slot, or the backfill it names, landed a topic.
 
         Raises:
             Stalled: SPEC_INVALID, it is not stored; LEDGER_BROKEN.
@@ -133,7 +133,7 @@ class LandedBy:
         if specs is None:
             raise Stalled(
                 Reason.SPEC_INVALID,
-                f"{self._field}: {where} of the ledger of {lane.group} does not say how its "
+                f"{self._field}: {where} of the ledger of {lane.group} does not record how its "
                 "objects are to be read: it was written by an older release",
             )
         return specs.for_topic(topic)

@@ -1,7 +1,7 @@
-"""What another group has landed of a range, for who plans to read it and for who reads it.
+"""Another group's objects of a range, for the driver, which plans, and the task, which reads.
 
 Driver and tasks ask here, so that they agree: a range can be read if what counts of it now was
-landed by a spec that keeps what Kafka held, whatever was landed there before.
+landed by a spec that keeps what Kafka held; what was landed there before does not matter.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from landfall.ledger.offsets import Slice
 
 
 class WhatCounts:
-    """What counts of ranges, as a history says. For one thread."""
+    """The objects that count of ranges, by a history. For one thread."""
 
     def __init__(self, history: History, field: str) -> None:
         """Read nothing yet; ``field`` of the spec names the other group, for messages."""
@@ -60,7 +60,7 @@ class WhatCounts:
         return read_expired(lane.slots, lane.group, lane.name).through
 
     def _lists(self, records: Sequence[Record]) -> Lists:
-        """The REPLACEs that are applied."""
+        """The lists of the REPLACEs that are applied, by slot."""
         slots, through = self._history.lane.slots, self._history.state.applied_through
         applied = read_applied(slots, records, through)
         return {record.header.seq: (record, listed) for record, listed in applied}

@@ -1,4 +1,4 @@
-"""Finds what the segments contain about one offset with a few requests, whatever their number."""
+"""Finds what the segments contain about one offset with a few requests, however many there are."""
 
 from landfall import ledger
 from landfall.lane.reading import Lane

@@ -203,8 +203,8 @@ class Run(BaseRecord, frozen=True, tag="RUN", omit_defaults=True):
 class Discover(BaseRecord, frozen=True, tag="DISCOVER", omit_defaults=True):
     """Parts of files get the next numbers of a feed, by a list that is stored before.
 
-    ``again`` are parked parts that get other numbers in this list, ``replaced`` those of files that
-    have another version now, ``ignored`` those that a decision gives up. With a decision, ``again``
+    ``again`` are parked parts that get other numbers in this list, ``replaced`` parts of files that
+    have another version now, ``ignored`` parts that a decision gives up. With a decision, ``again``
     may also be of parts that were given up. ``known`` names what is stored of all files with parts
     below a number, by which files are found to be new.
     """

@@ -1,7 +1,7 @@
 """Compares what two lanes hold of the same ranges, folder by folder, row by row.
 
 Rows are compared as a multiset: each row's hash is kept, 8 bytes of memory for each row of one
-folder, and no row itself. A sum of all hashes says whether both have the same rows in the end,
+folder, and no row itself. A sum of all hashes shows whether both have the same rows in the end,
 though perhaps in other folders.
 
 A row of a format without columns is its value, with offset, timestamp and key where the format
@@ -102,8 +102,8 @@ class Difference:
         only_new: rows that only the side lane has.
         old_sample: the first of these rows.
         new_sample: the first of those.
-        moved_sum: the sum of the hashes of the rows that only one has, those of the live lane less
-            those of the side lane, modulo 2**64. It is zero over folders that have the same rows
+        moved_sum: the sum of the hashes of the rows that only one has, the live lane's less the
+            side lane's, modulo 2**64. It is zero over folders that have the same rows
             together.
         damaged: why objects could not be read to their ends, if that is tolerated.
     """
@@ -120,18 +120,18 @@ class Difference:
 
     @property
     def is_same(self) -> bool:
-        """Whether both have the same rows, each as often."""
+        """True if both have the same rows, each as often."""
         return not (self.only_old or self.only_new or self.damaged)
 
     @property
     def has_moved(self) -> bool:
-        """Whether both have the same rows, but some of them in other folders than the other."""
+        """True if both have the same rows, but some of them in different folders."""
         is_moved = self.only_old == self.only_new and not self.moved_sum
         return is_moved and not self.is_same and not self.damaged
 
     @property
     def has_dead_letters(self) -> bool:
-        """Whether it is a folder of dead letters."""
+        """True if it is a folder of dead letters."""
         return object_names.is_system_key(f"{self.folder}/")
 
 
@@ -289,7 +289,7 @@ def _batches_of(lane: Lane, body: Bytes) -> Iterator[_Batch]:
         if (chosen := lane.chosen.get(key)) is None:
             yield _Batch(body.file, batch, numbers, typed)
             continue
-        # An object with more rows than the ledger says is damaged, which is raised at its end.
+        # An object with more rows than the ledger records is damaged, which is raised at its end.
         mask = np.resize(chosen[numbers[0] - 1 :][: batch.num_rows], batch.num_rows)
         yield _Batch(body.file, batch.filter(pa.array(mask)), numbers[mask], typed)
 

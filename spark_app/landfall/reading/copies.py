@@ -23,7 +23,7 @@ class WithCopies:
     Attributes:
         store: has the objects and the copies.
         lane: the group and the lane whose objects they are.
-        known: the keys of copies, by those of objects that are known to have retired.
+        known: the keys of copies, by the keys of objects that are known to have retired.
     """
 
     store: Store
@@ -100,7 +100,7 @@ class WithCopies:
         return None
 
     def _replacements(self) -> list[int]:
-        """The slots of the REPLACEs of which copies are kept, in order."""
+        """The slots of the REPLACEs whose old objects have copies, in order."""
         prefix = object_names.retired_prefix(*self.lane)
         with self._lock:
             while True:
@@ -120,11 +120,11 @@ class WithCopies:
         if key in self.known:
             return Stalled(
                 Reason.OBJECT_LOST,
-                f"{key}: another object took its place, and its copy has expired: there is no "
+                f"{key}: another object has replaced it, and its copy has expired: there is no "
                 f"{self.known[key]}; scan a later slot",
             )
         return Stalled(
             Reason.OBJECT_LOST,
             f"{key}: the ledger calls it visible, but it is not there, and there is no copy of it "
-            "from a REPLACE: copies expire; scan a later slot if another object took its place",
+            "from a REPLACE: copies expire; scan a later slot if another object has replaced it",
         )

@@ -35,7 +35,7 @@ class PartitionTimes:
     def of(self, output_partition: str) -> tuple[datetime, datetime] | None:
         """From when on, and before when, the event times of its records are; in UTC.
 
-        None if its name does not say it: the pattern has no date, or it is another pattern's.
+        None if its name has no such times: the pattern has no date, or it is another pattern's.
         """
         found = tuple(self._calendar.periods(output_partition))
         if not found:
@@ -113,7 +113,7 @@ class Choice(TypedDict, total=False):
 def chooser(choice: Choice, times: Callable[[File], PartitionTimes]) -> Callable[[File], bool]:
     """Return whether a file is chosen; ``times`` reads the times of its output partition.
 
-    Files whose output partition does not say for which times it is are chosen for any time.
+    Files whose output partition has no such times are chosen for any time.
 
     Raises:
         ValueError: a time has no time zone, or is none.

@@ -66,7 +66,7 @@ class LandedGroup:
         self._follower, self._ahead = Follower(self._lane), Follower(self._lane, 1)
         self._through = -1
         self._files: dict[str, list[File]] = {}
-        # By key: the slot from which on an object has retired, and that of the REPLACE.
+        # By key: the slot from which on an object has retired, and the REPLACE's slot.
         self._retired: dict[str, tuple[int, int]] = {}
         self._new: set[str] = set()  # keys of objects that replaced other objects
 
@@ -124,8 +124,8 @@ class LandedGroup:
 
         Raises:
             ValueError: the ledger has no such slot or topic, or a time has no time zone.
-            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule; SPEC_INVALID, nothing says
-                how objects are to be read.
+            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule; SPEC_INVALID, nothing
+                records how objects are to be read.
             Retry: the store does not answer.
         """
         through = self.slot
@@ -200,9 +200,9 @@ class LandedGroup:
     def follow(
         self, topic: str, after: int, max_files: int, **choice: Unpack[Choice]
     ) -> Iterator[tuple[int, tuple[File, ...]]]:
-        """What becomes visible after a slot: the slots through which it is read, and their files.
+        """Yield what becomes visible after a slot: the slots through which it is read, with files.
 
-        There are ``max_files`` for each but the last, or a few more, since those of a slot stay
+        There are ``max_files`` for each but the last, or a few more, since files of a slot stay
         together. Replacements are not among them, and what has retired is. None is
         kept in memory, and to continue where the last call ended costs one listing.
 

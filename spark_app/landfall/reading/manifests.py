@@ -2,7 +2,7 @@
 
 A **symlink manifest** is a file of URLs for each output partition. Hive's SymlinkTextInputFormat,
 Presto, Trino, Athena and Redshift Spectrum read a table from it as if the objects were in its
-folders. The layout is that of Delta Lake ("Presto, Trino, and Athena to Delta Lake integration
+folders. The layout is Delta Lake's ("Presto, Trino, and Athena to Delta Lake integration
 using manifests")::
 
     <topic>/_symlink_format_manifest/<output partition>/manifest

@@ -1,16 +1,16 @@
-"""Rows of landed objects as Arrow record batches, whatever their format.
+"""Rows of landed objects of any format as Arrow record batches.
 
 =====================  ==================================================================
 format                 columns
 =====================  ==================================================================
-Parquet, Orc, Avro     those of the file
+Parquet, Orc, Avro     the file's columns
 Json                   ``value``, a string; or the columns that the reader asks for
 Text                   ``value``, binary
 SequenceFile           ``offset``, ``timestamp``, ``key`` and ``value``, as far as stored
 another                the same
 =====================  ==================================================================
 
-An object gives exactly the rows that the ledger says it has, or an error.
+An object gives exactly the rows that the ledger records, or an error.
 """
 
 from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ def batches(
     Args:
         body: the object.
         output: how it was made.
-        columns: those that are needed; None for all. There may be others beside them.
+        columns: those that are needed; None for all. The rows may have more.
         asked: the types of columns of objects that have none of their own.
 
     Raises:
@@ -88,7 +88,7 @@ def batches(
     if rows != body.file.rows:
         raise Stalled(
             Reason.OBJECT_LOST,
-            f"{body.file.key}: {rows} rows, but the ledger says {body.file.rows}",
+            f"{body.file.key}: {rows} rows, but the ledger records {body.file.rows}",
         )
 
 

@@ -30,7 +30,7 @@ class RowSource:
         made_by: how they were made, by stored spec.
         schema: the columns of every batch.
         lane: the group and the lane whose objects they are.
-        copies: the keys of copies, by those of objects that retired after the slot of the scan.
+        copies: the keys of copies, by the keys of objects that retired after the scan's slot.
         allowed: what may be imported to read them, by stored spec.
     """
 
@@ -75,8 +75,8 @@ class Scan:
         topic: whose objects they are.
         slot: the last slot of the ledger whose objects are read.
         root: the URL of the output root.
-        unconfirmed: rows of the topic that are committed and not in this scan, whatever it chooses,
-            as the last slot does not call them visible yet; 0 for an earlier slot.
+        unconfirmed: rows of the topic that are committed and in no scan yet, as the last slot does
+            not call them visible; 0 for an earlier slot.
     """
 
     topic: str
@@ -95,7 +95,7 @@ class Scan:
     def urls(self) -> list[str]:
         """Their URLs, for engines that read objects themselves.
 
-        Of an object that retired after the slot, it is that of its copy, until that expires.
+        Of an object that retired after the slot, it is the copy's URL, until the copy expires.
         """
         copies = self._source.copies
         return [f"{self.root}/{copies.get(file.key, file.key)}" for file in self._files]
@@ -116,7 +116,7 @@ class Scan:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns: those of all files, and one of strings for each folder ``name=value``.
+        """The columns of all files, and one of strings for each folder ``name=value``.
 
         The footers of all files are read for it, unless the scan was given its columns.
 
@@ -203,7 +203,7 @@ def _unified(file: File, found: pa.Schema, schema: pa.Schema) -> pa.Schema:
     except pa.ArrowException as error:
         raise Stalled(
             Reason.SPEC_INVALID,
-            f"{file.key}: its columns do not fit those of the files before it: {error}; "
+            f"{file.key}: its columns do not fit the files before it: {error}; "
             "scan fewer files, or give the scan its columns",
         ) from error
 

@@ -2,7 +2,7 @@
 
 A driver stores the part of its spec that decides objects' contents next to the ledger, and names it
 in its OPEN (``landfall.driver.core.stored_specs``). So a reader needs no group file, and knows how
-objects of earlier generations are to be read. Whoever may write to the bucket can write such a
+objects of earlier generations are to be read. Every writer to the bucket can write such a
 spec, so of a format that is not built in it names no more than that: see ``allowed``.
 """
 
@@ -61,7 +61,7 @@ class MadeBy:
         return self._read[digest].for_topic(topic)
 
     def allowed(self, digest: str) -> Allowed:
-        """What may be imported to read objects that were landed by a stored spec."""
+        """Return the modules that may be imported to read objects landed by a stored spec."""
         file = object_names.spec_key(*self._lane, digest) if digest else "the group's file"
         return Allowed(
             self._plugins,
@@ -89,7 +89,7 @@ class MadeBy:
         if self._present is None:
             raise Stalled(
                 Reason.SPEC_INVALID,
-                f"{self._output.url} does not say how its objects are to be read: open the group's "
-                "file instead",
+                f"{self._output.url} does not record how its objects are to be read: open the "
+                "group's file instead",
             )
         return TopicSpecs.of(self._present)

@@ -19,7 +19,7 @@ class EventSource(Protocol):
         ...
 
     def forget(self) -> None:
-        """Never give again what ``receive`` gave, if the source can be told so.
+        """Never give again what ``receive`` gave, if the source supports that.
 
         Raises:
             Retry, Stalled: as ``receive``.

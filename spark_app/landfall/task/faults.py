@@ -48,8 +48,8 @@ def summary_of(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {_shown(frames[-1])}" if frames else ""
     number = error.errno if isinstance(error, OSError) else None
-    said = f": {os.strerror(number)}" if isinstance(number, int) else ""
-    return f"unexpected {type(error).__name__}{place}{said}"
+    text = f": {os.strerror(number)}" if isinstance(number, int) else ""
+    return f"unexpected {type(error).__name__}{place}{text}"
 
 
 def stack_of(error: BaseException) -> str:

@@ -61,7 +61,7 @@ def test_a_missing_slot_breaks_i1(sample: SampleLedger) -> None:
 
     _, finding = check([slots[0], slots[2]])
 
-    assert finding == Finding(Invariant.I1, "slot 1", "a record that says it is slot 2", slot=1)
+    assert finding == Finding(Invariant.I1, "slot 1", "a record whose header names slot 2", slot=1)
 
 
 def test_a_changed_slot_breaks_the_hash_of_the_next(sample: SampleLedger) -> None:

@@ -70,7 +70,7 @@ def test_a_list_that_is_not_as_the_ledger_says_is_refused(change: dict[str, int]
     named = part_lists.write(store, KEYS, 7, PARTS)
     wrong = msgspec.structs.replace(named, **change)
 
-    with pytest.raises(Stalled, match=rf"^{named.key}: lists .*, the ledger says") as raised:
+    with pytest.raises(Stalled, match=rf"^{named.key}: lists .*, the ledger records") as raised:
         part_lists.read(store, KEYS, wrong)
 
     assert raised.value.reason is Reason.LEDGER_BROKEN
@@ -80,7 +80,7 @@ def test_the_list_of_another_feed_is_refused() -> None:
     store = MemoryStore()
     named = part_lists.write(store, KEYS, 7, PARTS)
 
-    with pytest.raises(Stalled, match=r"lists .*, the ledger says"):
+    with pytest.raises(Stalled, match=r"lists .*, the ledger records"):
         part_lists.read(store, replace(KEYS, topic="clicks"), named)
 
 

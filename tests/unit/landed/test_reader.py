@@ -161,7 +161,7 @@ def test_an_object_with_other_rows_than_the_ledger_says_stops_the_reader(
         landed.store.overwrite(stat.key, other.store.read(stat.key) or b"")
 
     for start in (124, 150):
-        with pytest.raises(Stalled, match=r"rows, but the ledger says 10") as e:
+        with pytest.raises(Stalled, match=r"rows, but the ledger records 10") as e:
             landed.read(start, 160)
         assert e.value.reason is Reason.OBJECT_LOST
         assert type(pickle.loads(pickle.dumps(e.value))) is Stalled

@@ -159,13 +159,13 @@ def test_what_is_damaged_is_compared_as_far_as_it_can_be_read_if_that_is_allowed
     old, new = lane("Json", (FOLDER, rows(1, 2))), lane("Json", (FOLDER, rows(1, 2)))
     (file,) = old.files
     old = replace(old, files=[replace(file, rows=1)])
-    with pytest.raises(Stalled, match="2 rows, but the ledger says 1"):
+    with pytest.raises(Stalled, match="2 rows, but the ledger records 1"):
         compared(old, new)
 
     (found,) = compared(replace(old, may_be_damaged=True), new)
 
     assert (found.only_old, found.only_new, found.is_same, found.has_moved) == (0, 0, False, False)
-    assert found.damaged == (f"{file.key}: 2 rows, but the ledger says 1",)
+    assert found.damaged == (f"{file.key}: 2 rows, but the ledger records 1",)
     assert total([found]).damaged == found.damaged
-    with pytest.raises(Stalled, match="but the ledger says 1"):
+    with pytest.raises(Stalled, match="but the ledger records 1"):
         compared(new, old)

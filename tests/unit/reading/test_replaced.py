@@ -103,7 +103,7 @@ def test_copies_expire_and_the_error_says_so(scene: Scene) -> None:
 
     for gone, why in (
         (scan, "there is no copy of it from a REPLACE"),
-        (opened.scan("clicks", slot=scene.pending), "another object took its place, and its copy"),
+        (opened.scan("clicks", slot=scene.pending), "another object has replaced it, and its copy"),
     ):
         with pytest.raises(LandfallError, match=why) as caught:
             gone.to_arrow()

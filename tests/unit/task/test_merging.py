@@ -249,4 +249,4 @@ def test_a_block_of_a_sequence_file_is_not_cut() -> None:
     (refused,) = objects.results()
 
     assert isinstance(refused, NotMerged)
-    assert "a block has rows that are kept, and others" in str(refused.error)
+    assert "a block has both rows that are kept and rows that are not" in str(refused.error)

@@ -204,7 +204,7 @@ class GroupSpec(Model):
         field = "schedule" if self.schedule else "completeness" if self.completeness else ""
         if landed and field:
             raise ValueError(
-                f"{field}: the ledger of {landed.group} does not say when records were written "
+                f"{field}: the ledger of {landed.group} does not record when records were written "
                 "to Kafka; leave it to that group"
             )
         return self

@@ -283,7 +283,7 @@ class Scanner:
             else:
                 wrong = wrong_rows(self._partition, what, rows)
         if counted.rows != landed.rows:
-            why = f"has {counted.rows} rows, but the ledger says {landed.rows}"
+            why = f"has {counted.rows} rows, but the ledger records {landed.rows}"
             return Wrong(max(counted.rows, landed.rows), -1, -1, why)
         return wrong
 

@@ -93,7 +93,7 @@ class SidePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         generation: of the group's spec, by which the ranges are landed.
         read_through: the slot up to which the live ledger was read.
         ranges: what is landed again, sorted.
-        others: the other Kafka partitions of these topics.
+        others: the remaining Kafka partitions of these topics.
         retiring: how much would retire.
     """
 

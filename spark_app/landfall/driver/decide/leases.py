@@ -174,9 +174,9 @@ def _end(state: State, request: OfLease, now: datetime, numbers: Numbers) -> Pla
         named = (*request.numbers, *numbers(found, lease, request.names))
     except ValueError as error:
         return Refusal(f"lease {request.lease}: {error}")
-    if others := {*named} - lease.parts.keys():
+    if absent := {*named} - lease.parts.keys():
         return Refusal(
-            f"lease {request.lease} has no file {min(others)}, or not any more: it has "
+            f"lease {request.lease} has no file {min(absent)}, or not any more: it has "
             f"{_files(len(lease.parts))}"
         )
     parts = tuple(sorted({*named} or lease.parts))

@@ -92,8 +92,8 @@ def check_landed(side: LandedNow, slices: Collection[Slice], topic_ids: TopicIds
             )
     for slice_ in slices:
         _check_slice(side, slice_)
-    if others := set(side.ranges) - {each.topic_partition for each in slices}:
-        raise _refused(f"{min(others)}: it is landed, and the plan does not name it")
+    if unplanned := set(side.ranges) - {each.topic_partition for each in slices}:
+        raise _refused(f"{min(unplanned)}: it is landed, and the plan does not name it")
     if side.replays:
         raise _refused(
             "dead letters of it were replayed, so that its counts differ from its slices: "

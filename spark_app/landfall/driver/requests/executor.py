@@ -197,7 +197,7 @@ def observe(source: Log, tp: TopicPartition) -> Observed:
     """Return what the log shows of a topic partition now.
 
     Raises:
-        Retry: the log does not answer; if only the topic partition does not, ``away`` says so.
+        Retry: the log does not answer; of one topic partition alone, ``away`` has its error.
         Stalled: the log denies access.
     """
     found_topics = source.topics({tp.topic})

@@ -135,7 +135,7 @@ def stored_blocks(
             raise source.error(f"a block of {count} records and {size} bytes", position)
         data = source.take(size)
         if source.take(SYNC_BYTES) != header.sync:
-            raise source.error("no sync marker behind the block", position)
+            raise source.error("no sync marker after the block", position)
         yield StoredBlock(position, count, data)
         if source.position - SYNC_BYTES >= end:
             return

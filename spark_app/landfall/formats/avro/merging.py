@@ -76,7 +76,7 @@ class AvroMerger:
         if self._header is None:
             self._header = header
         elif header.metadata != self._header.metadata:
-            raise NotMergeableError("its schema is not that of the objects before it")
+            raise NotMergeableError("its schema differs from the objects before it")
         return header
 
     def sorter(self, path: tuple[str, ...], memory: int) -> RowSorter:

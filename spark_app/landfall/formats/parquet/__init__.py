@@ -2,7 +2,7 @@
 
 Without a schema the columns are ``topic, partition, offset, timestamp, key, value, headers``:
 everything Kafka stores of a record, including tombstones and null keys. With ``decode.columns``
-they are the declared columns, with ``output.columns: FromSchema`` those of the payloads' schema;
+they are the declared columns, with ``output.columns: FromSchema`` the payloads' own;
 ``columns`` defines how these are stored. Both are followed by ``_topic, _partition, _offset,
 _timestamp`` unless ``envelope`` is false. A schema is never inferred from data.
 

@@ -173,7 +173,7 @@ def check_bytes_writables(spans: Spans) -> None:
         # As ``numbers_at_each_place``, but without a copy: each value is long enough.
         places = len(spans.content) - _LENGTH_BYTES + 1
         numbers = np.ndarray(places, ">u4", spans.content, strides=(1,))
-        _check(numbers[spans.starts] == sizes, "a BytesWritable of another length than it says")
+        _check(numbers[spans.starts] == sizes, "a BytesWritable whose length field is wrong")
 
 
 def _text(spans: Spans) -> pa.BinaryArray:
@@ -189,7 +189,7 @@ def _text(spans: Spans) -> pa.BinaryArray:
         numbers[rows] = 0
         for place in range(1, width):
             numbers[rows] = (numbers[rows] << 8) | octets[spans.starts[rows] + place]
-    _check(numbers == sizes - widths, "a Text of another length than it says")
+    _check(numbers == sizes - widths, "a Text whose length field is wrong")
     return binary_slices(spans.content, spans.starts + widths, spans.ends)
 
 

@@ -46,7 +46,7 @@ class SequenceMerger:
                 yield header.written()
             elif replace(header, sync=b"") != replace(self._header, sync=b""):
                 raise NotMergeableError(
-                    "its keys or its compression are not those of the objects before it"
+                    "its keys or its compression differ from the objects before it"
                 )
             row = 0
             for item in items(file, header, LANDED_LIMITS, ENDLESS):
@@ -70,7 +70,9 @@ def _copied(mark: bytes, item: Item, kept: Mask | None) -> bytes:
         case Block():
             if not is_whole:
                 if chosen.any():
-                    raise NotMergeableError("a block has rows that are kept, and others")
+                    raise NotMergeableError(
+                        "a block has both rows that are kept and rows that are not"
+                    )
                 return b""
             sizes = (vint(len(part)) for part in item.parts)
             parts = (each for both in zip(sizes, item.parts, strict=True) for each in both)

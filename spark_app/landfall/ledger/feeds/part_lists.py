@@ -162,7 +162,7 @@ def decode_list(topic: str, named: PartList, body: bytes) -> tuple[ListedPart, .
     said = (topic, named.first, named.end, named.files, named.bytes)
     found = (head.topic, head.first, head.first + len(parts), _files(parts), _bytes(parts))
     if found != said or head.parts != len(parts):
-        raise ValueError(f"{named.key}: lists {found}, the ledger says {said}")
+        raise ValueError(f"{named.key}: lists {found}, the ledger records {said}")
     for number, part in enumerate(parts, named.first):
         _check(named.key, number, part)
     return parts

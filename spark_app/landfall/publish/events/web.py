@@ -152,8 +152,8 @@ class WebServer:
         text = " ".join(answer.body.decode("utf-8", "replace").split())
         for value in self.context.secret().values():
             text = text.replace(value.strip(), "***") if value.strip() else text
-        said = f": {text[:_QUOTED_CHARACTERS]}" if text else ""
-        return f"{self.name}: answered with status {answer.status}{said}"
+        body = f": {text[:_QUOTED_CHARACTERS]}" if text else ""
+        return f"{self.name}: answered with status {answer.status}{body}"
 
     def _sent(self, headers: Mapping[str, str]) -> dict[str, str]:
         if "Authorization" in headers:

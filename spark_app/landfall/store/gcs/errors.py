@@ -107,5 +107,5 @@ def _cause(error: google.RetryError) -> str:
 
 def _first_line(error: auth.GoogleAuthError) -> str:
     """The error's name and its first line, such as ``RefreshError: invalid_grant: …``."""
-    said = str(error.args[0]) if error.args else ""
-    return f"{type(error).__name__}: {said.partition(chr(10))[0]}"
+    text = str(error.args[0]) if error.args else ""
+    return f"{type(error).__name__}: {text.partition(chr(10))[0]}"

@@ -117,7 +117,7 @@ def test_what_cannot_be_read_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixt
 
     out = capsys.readouterr().out
     assert f"{first.name}  slot 2  cannot be read: damaged SequenceFile" in out
-    assert f"{second.name}  slot 3  has 50 rows, but the ledger says 10" in out
+    assert f"{second.name}  slot 3  has 50 rows, but the ledger records 10" in out
     assert f"{third.name}  slot 3  is not there" in out
 
 

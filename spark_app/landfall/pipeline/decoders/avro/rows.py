@@ -65,7 +65,7 @@ class Schemas(Protocol):
         """
         ...
 
-    def used(self, topic: str, schema_id: SchemaId) -> Iterable[UsedSchema]:  # noqa: ARG002  # for others
+    def used(self, topic: str, schema_id: SchemaId) -> Iterable[UsedSchema]:  # noqa: ARG002  # for other resolvers
         """Return the schemas from elsewhere among those that ``resolve`` returned."""
         return ()
 
