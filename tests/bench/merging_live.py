@@ -223,7 +223,7 @@ class Run:
     readers: tuple[Reader, ...] = ()
     wrong: list[str] = field(default_factory=list)
     _began: float = field(default_factory=time.monotonic)
-    _told: float = 0.0
+    _described: float = 0.0
 
     def until(self, holds: Callable[[State], object], what: str) -> float:
         """Wait until the state is so, or until the deadline; returns the seconds since ``begin``.
@@ -234,7 +234,7 @@ class Run:
             if time.monotonic() >= self.deadline:
                 self.wrong.append(f"the time is over before {what}")
                 break
-            if time.monotonic() - self._told >= TELL_EVERY:
+            if time.monotonic() - self._described >= TELL_EVERY:
                 self.tell()
             time.sleep(1)
         else:
@@ -256,7 +256,7 @@ class Run:
 
     def tell(self) -> None:
         """Print what is known so far."""
-        self._told = time.monotonic()
+        self._described = time.monotonic()
         line = f"{self.seconds:6.0f} s: {self.watch.state.totals.landed:,} rows are landed"
         if self.readers:
             replaced, left = self.watch.state.totals.retired, len(self.old & self.keys())

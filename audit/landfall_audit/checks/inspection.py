@@ -61,7 +61,7 @@ class Findings(KeptFaults):
     results: dict[tuple[str, int], PartitionResult] = field(default_factory=dict)
     objects: int = 0
     waiting: int = 0
-    others: int = 0
+    unrelated: int = 0
     markers: int = 0
     slots: int = 0
     topics: frozenset[str] = frozenset()

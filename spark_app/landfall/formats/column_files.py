@@ -22,7 +22,7 @@ from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import UNREADABLE_HEADERS, BadRows, Records
 
 _READ_ROWS = 1024
-"""Rows that are read back at once, each of which becomes a value of Python."""
+"""Rows that are read back at once, each as a value of Python."""
 
 
 class ColumnFiles:

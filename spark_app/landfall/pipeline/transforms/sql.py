@@ -297,7 +297,7 @@ def _evaluate(
 def _failing(statement: Statement, columns: pa.RecordBatch, registered: pa.Array) -> dict[int, str]:
     """Return the rows for which the query fails alone, as far as its probe finds them.
 
-    Errors of a cast of text differ in the text alone, so one of them tells the others.
+    Errors of a cast of text differ in the text alone, so one of them gives all of them.
     """
     try:
         probed = _run_over(statement.probe, registered)
@@ -340,7 +340,7 @@ def _cast_texts(
 def _around(error: str | None, text: str) -> tuple[str, str] | None:
     """Return what is before and after the text in the error of a cast.
 
-    None if the error is not of the known form, or was cut, so that it tells nothing of others.
+    None if the error is not of the known form, or was cut, so that it has no text for other rows.
     """
     before = "Conversion Error: Could not convert string '"
     if error is None or not error.startswith(f"{before}{text}' to ") or len(error) == _MAX_MESSAGE:
