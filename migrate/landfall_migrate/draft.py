@@ -48,7 +48,7 @@ class Draft:
     def put(
         self, name: str | FieldPath, value: object, *keys: str, why: str = "", default: str = ""
     ) -> None:
-        """Set a field by what these keys define; the keys that are given are taken.
+        """Set a field from keys of the input, and mark those that are given as used.
 
         Args:
             name: the field below ``spec``.

@@ -139,7 +139,7 @@ def _meet(
     if first_new is None:
         return Result.NOT_BEGUN, (None, None), "neither the ledger nor startingOffsets has it"
     if first_new > last + 1:
-        note = "no old object has them: look whether they had records"
+        note = "no old object has them: check if they had records"
         if not by_offsets:
             note = f"{_NO_OFFSETS}unless so many offsets had no row"
         return Result.GAP, (last + 1, first_new - 1), note
@@ -152,7 +152,7 @@ def _meet(
     absent = last + 1 - begin - sum(each.rows for each in read)
     if absent > 0 and read[0].object.generation is not None:
         # An object of the last upload may be gone. Of Connect, each object is an upload of its own.
-        note = f"of these, {absent} are in no object of Secor's last upload: look whether they had "
+        note = f"of these, {absent} are in no object of Secor's last upload: check if they had "
         return Result.GAP, (begin, last), f"{note}records"
     return Result.JOINED, (None, None), ""
 

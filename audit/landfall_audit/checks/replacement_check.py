@@ -120,7 +120,7 @@ class ReplacementCheck:
             if offsets is None or self._merged.content(key) is None:
                 continue  # rows cannot be distinguished, or it is damaged
             if wrong := find_wrong_section(offsets, sections):
-                message = f"has not the {wrong.rows} rows of {wrong.first} to {wrong.last}"
+                message = f"does not have the {wrong.rows} rows of {wrong.first} to {wrong.last}"
                 yield Fault(Kind.REPLACED, key, message)
 
     def _rows(self, keys: list[str], reader: Rows) -> tuple[Int64s | None, Int64s]:

@@ -1,7 +1,7 @@
 """Generates the ``CustomResourceDefinition`` of Backfills; the module prints it when it is run.
 
-As in ``landfall_operator.api.crd``, the models' checks become the schema, and CEL rules are what
-involves two fields or the object before a change. Pure, except that it prints when it is run.
+As in ``landfall_operator.api.crd``, the models' checks become the schema. A check of two fields, or
+of the object before a change, becomes a CEL rule. Pure, except that it prints when it is run.
 """
 
 import sys

@@ -43,7 +43,7 @@ def test_sections_of_mixed_rows_must_have_as_many_as_they_say(tmp_path: Path) ->
 
     (fault,) = hour.faults()
 
-    assert str(fault).endswith("has not the 3 rows of 0 to 3")
+    assert str(fault).endswith("does not have the 3 rows of 0 to 3")
 
 
 def test_a_section_must_come_from_an_object_that_retires(lines: Hour) -> None:

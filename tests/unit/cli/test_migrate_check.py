@@ -21,7 +21,7 @@ from tests.support.sample_ledger import GROUP, SampleLedger
 TP, OTHER = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
 
 
-UNKNOWN = "no old object has them: look whether they had records"
+UNKNOWN = "no old object has them: check if they had records"
 
 
 class Migrated:

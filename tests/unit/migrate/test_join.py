@@ -137,7 +137,7 @@ def test_an_object_of_the_last_upload_that_is_gone_is_a_gap() -> None:
     found = joint(TP, [stored(99, 4)], Start(100))
 
     assert found.note == (
-        "of these, 6 are in no object of Secor's last upload: look whether they had records"
+        "of these, 6 are in no object of Secor's last upload: check if they had records"
     )
 
 

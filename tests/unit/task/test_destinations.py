@@ -143,4 +143,4 @@ def test_claims_are_nobodys_objects(tmp_path: Path, capsys: pytest.CaptureFixtur
 
     assert code == ExitCode.OK
     assert "0 objects do not belong to Landfall" in capsys.readouterr().out
-    assert inventory.others == 0
+    assert inventory.unrelated == 0

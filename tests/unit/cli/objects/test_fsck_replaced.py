@@ -252,7 +252,7 @@ def test_what_was_given_up_is_not_visible(scene: Scene) -> None:
     [
         ({"token": "other"}, Invariant.I3, "expected token other, got merge-3"),
         ({"read_through": 2}, Invariant.I4, "expected a name with slot 2"),
-        ({"folders": ("clicks/dt=1",)}, Invariant.I13, "others, such as clicks/dt=1"),
+        ({"folders": ("clicks/dt=1",)}, Invariant.I13, "other ones, such as clicks/dt=1"),
     ],
 )
 def test_the_record_agrees_with_its_list(
