@@ -113,10 +113,11 @@ docs: setup ## Serve the documentation as a site, at http://127.0.0.1:8000 (PORT
 	@$(MKDOCS) serve --dev-addr 127.0.0.1:$(or $(PORT),8000)
 
 # What `make test` runs: everything that needs no server, and on Kafka and S3 the kills and the README's first command.
-# It tries laws with a quarter of their inputs. LAWS are the files of those that `make test-rest` tries with all.
+# It tries laws with a quarter of their inputs, and leaves out tests that are marked as rest. LAWS are the files of what
+# `make test-rest` runs of these: laws with all inputs, and what was left out.
 CORE := $(addprefix tests/,unit properties model sim behaviour integration/test_kills.py integration/test_demo.py)
 
-LAWS = $(shell grep -rlE --include='test_*.py' 'hypothesis|pytest\.mark\.law' $(CORE))
+LAWS = $(shell grep -rlE --include='test_*.py' 'hypothesis|pytest\.mark\.(law|rest)' $(CORE))
 REST := $(filter-out $(CORE),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 
 ifdef FEATURE
@@ -124,12 +125,12 @@ test: ready
 	@files=$$($(BIN)/python -m tests.features $(FEATURE)) && $(PYTEST) $(PARALLEL) -m "not full" $$files
 else
 test: ready .venv/spark.jsa check ## Run the checks, and the tests that need little: laws, single modules, kills on Kafka and S3, the demo (FEATURE=backfill: all of that feature's)
-	@$(PYTEST) $(PARALLEL) -m "not full" $(CORE)
+	@$(PYTEST) $(PARALLEL) -m "not full and not rest" $(CORE)
 endif
 
 test-rest: export LANDFALL_EXAMPLES = full
-test-rest: ready tools ## Run what `make test` leaves out: laws with all inputs, tests of commands and pages, all servers, Kubernetes, Helm, other programs' readers
-	@$(PYTEST) $(PARALLEL) -m "not full" --only-laws-of "$(CORE)" $(REST) $(LAWS)
+test-rest: ready tools ## Run what `make test` leaves out: laws with all inputs, searches for broken rules, tests of commands and pages, all servers, Kubernetes, Helm, other programs' readers
+	@$(PYTEST) $(PARALLEL) -m "not full" --rest-of "$(CORE)" $(REST) $(LAWS)
 
 test-all: ## Run the checks and all tests, as CI does, with all inputs of the laws
 	@$(MAKE) -s test && $(MAKE) -s test-rest

@@ -37,7 +37,7 @@ from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import STATE, Kind, Server
 from tests.support import examples, spark_start
 from tests.support.cluster import Cluster
-from tests.support.examples import without_inputs
+from tests.support.examples import finished
 from tests.support.hive import HiveServer
 from tests.support.kafka import Broker
 from tests.support.registry import Registry
@@ -93,7 +93,10 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--only-laws-of", default="", metavar="PATHS", help="run of these paths' tests laws only"
+        "--rest-of",
+        default="",
+        metavar="PATHS",
+        help="run of these paths' tests only laws and those that are marked as rest",
     )
 
 
@@ -102,7 +105,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     This is the order in which xdist's workers take them, with ``--no-loadscope-reorder``.
     """
-    left_out = set(without_inputs(items, map(Path, config.getoption("only_laws_of").split())))
+    left_out = set(finished(items, map(Path, config.getoption("rest_of").split())))
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
     items[:] = sorted((item for item in items if item not in left_out), key=_turn)

@@ -21,6 +21,7 @@ def test_whatever_expires_every_other_record_is_in_one_object(chunk: int) -> Non
     play_expiry(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)
 
 
+@pytest.mark.rest
 def test_what_expires_is_said_before_it_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ExpirySweep, "_say", lambda _, expired, *__: expired)
 
@@ -28,6 +29,7 @@ def test_what_expires_is_said_before_it_is_deleted(monkeypatch: pytest.MonkeyPat
         play_expiry(0, SEARCHED)
 
 
+@pytest.mark.rest
 def test_what_a_replay_needs_does_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ExpirySweep, "_needed", lambda *_: frozenset())
 

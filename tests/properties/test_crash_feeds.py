@@ -34,6 +34,7 @@ def test_each_row_of_each_version_is_landed_once_or_is_parked(chunk: int) -> Non
     play_feeds(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("kind", [AdoptsUnrecorded, ParksAndForgets])
 def test_each_rule_of_drivers_is_needed(kind: type[Driver]) -> None:
     with pytest.raises(AssertionError, match="make crash-hunt"):
@@ -98,6 +99,7 @@ FIRST_SEEDS: dict[Callable[[Patch], None], int] = {
 """Where the search begins for a rule that few schedules need."""
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "without",
     [

@@ -37,6 +37,7 @@ def _waits_for_one_topic_partition_only(patch: Patch) -> None:
     patch.setattr(folded, "_check_members", lambda *_: None)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "without", [_counts_before_all_is_visible, _waits_for_one_topic_partition_only]
 )

@@ -184,6 +184,7 @@ FIRST_SEEDS: Mapping[Callable[[Patch], None], int] = {
 """Where the search begins for a rule that few schedules need; else at 5, the first with takers."""
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "without",
     [

@@ -37,6 +37,7 @@ def falls(message: str, first: int = 0) -> None:
     assert "make crash-hunt LETTERS=1" in str(fallen.value)
 
 
+@pytest.mark.rest
 def test_dead_letters_must_not_be_completed_in_the_output_root(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -49,6 +50,7 @@ def test_dead_letters_must_not_be_completed_in_the_output_root(
     falls("is in place none, not in")
 
 
+@pytest.mark.rest
 def test_the_completion_of_dead_letters_must_not_be_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -65,6 +67,7 @@ def test_the_completion_of_dead_letters_must_not_be_forgotten(
     falls("missing")
 
 
+@pytest.mark.rest
 def test_a_place_that_refuses_has_not_lost_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def letters(store: RoutedStore, place: str, key: str) -> Iterator[Store]:
@@ -80,6 +83,7 @@ def test_a_place_that_refuses_has_not_lost_anything(monkeypatch: pytest.MonkeyPa
     falls("a committed upload was lost|the store lost the uploads|too many", first=360)
 
 
+@pytest.mark.rest
 def test_a_place_that_no_spec_names_has_not_lost_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
     def letters(store: RoutedStore, place: str, key: str) -> Iterator[Store]:
@@ -95,6 +99,7 @@ def test_a_place_that_no_spec_names_has_not_lost_anything(monkeypatch: pytest.Mo
     falls("by a spec without places")
 
 
+@pytest.mark.rest
 def test_what_is_made_again_goes_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LostSlice, "letters_place", "")
 

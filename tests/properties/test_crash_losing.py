@@ -25,12 +25,14 @@ def test_whatever_kafka_loses_every_record_is_landed_once_or_nobody_has_it() -> 
     play_losses(0, SCHEDULES)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize("kind", [AsksNobody, ReadsOn, TellsNoTask, TakesUnconfirmedForAbsent])
 def test_each_rule_of_drivers_is_needed(kind: type[Driver]) -> None:
     with pytest.raises(AssertionError, match="make crash-hunt LOSSES=1"):
         play_losses(FIRST_SEEDS.get(kind, 0), SEARCHED, kind)
 
 
+@pytest.mark.rest
 def test_lost_uploads_are_made_again_from_where_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "_from_backup", lambda *_: ())
 

@@ -96,6 +96,7 @@ def test_whatever_happens_every_record_is_landed_once(chunk: int) -> None:
     play(seeds)
 
 
+@pytest.mark.rest
 @pytest.mark.timeout(1800)  # some mutants take a thousand schedules
 @pytest.mark.parametrize("kind", MUTANTS)
 def test_each_rule_is_needed(kind: type[Driver]) -> None:

@@ -102,6 +102,7 @@ def _reads_nothing_new(patch: Patch) -> None:
     patch.setattr(merged, "read_replaced", lambda *at: replace(read_replaced(*at), objects=()))
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("without", "message", "first"),
     [

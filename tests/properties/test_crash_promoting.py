@@ -26,6 +26,7 @@ def test_whatever_is_landed_again_every_record_is_in_one_object(chunk: int) -> N
     play_promotions(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)
 
 
+@pytest.mark.rest
 def test_copies_of_dead_letters_must_not_leave_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_names, "_IN_A_PLACE", IN_A_PLACE)
 
@@ -33,6 +34,7 @@ def test_copies_of_dead_letters_must_not_leave_their_place(monkeypatch: pytest.M
         play_promotions(0, SEARCHED)
 
 
+@pytest.mark.rest
 def test_dead_letters_that_retired_must_not_be_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rewriting, "why_not_replayed", lambda *_: "")
 

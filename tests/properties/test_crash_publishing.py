@@ -65,6 +65,7 @@ def _takes_what_is_decided_for_visible(patch: Patch) -> None:
     patch.setattr(ledger, "fold_applied", fold_applied)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "without",
     [

@@ -13,6 +13,7 @@ from tests.crashes.process import Wrong
 SCHEDULES = 400
 
 
+@pytest.mark.rest
 def test_a_range_must_not_end_before_all_of_it_is_visible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

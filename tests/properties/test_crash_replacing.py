@@ -42,6 +42,7 @@ def test_whatever_is_replaced_every_record_is_in_one_object(chunk: int) -> None:
     play_merges(chunk * SCHEDULES // CHUNKS, (chunk + 1) * SCHEDULES // CHUNKS)
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     "kind",
     [
@@ -60,6 +61,7 @@ def test_each_rule_of_drivers_is_needed(kind: type[Driver]) -> None:
         play_merges(FIRST_SEEDS.get(kind, 0), SEARCHED, kind)
 
 
+@pytest.mark.rest
 def test_a_plan_may_be_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     _accept(monkeypatch, lambda *_: "")
 
@@ -67,6 +69,7 @@ def test_a_plan_may_be_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
         play_merges(0, SEARCHED)
 
 
+@pytest.mark.rest
 def test_to_have_read_a_replacement_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "made_by", lambda state: state.seq)
     _accept(monkeypatch, replacing.why_out_of_date)

@@ -13,7 +13,9 @@ profile     inputs         which             used by
 A law that wants another number than Hypothesis' hundred says ``settings(max_examples=share(300))``.
 What the crash machine plays is counted by ``share``, too; its tests carry the marker ``law``, for
 ``make test-rest`` runs, of the tests that ``make test`` has run, laws only. Tests that break a rule
-and look for an input that shows it search as long in every profile, and run once.
+and look for an input that shows it search as long in every profile, and run once: those that play
+schedules of the crash machine carry the marker ``rest``, so ``make test`` leaves them to
+``make test-rest``.
 """
 
 import os
@@ -74,11 +76,16 @@ def is_law(test: pytest.Item) -> bool:
     return is_hypothesis or test.get_closest_marker("law") is not None
 
 
-def without_inputs(tests: Iterable[pytest.Item], paths: Iterable[Path]) -> list[pytest.Item]:
-    """Of the tests below these absolute paths, return those that are no laws."""
+def finished(tests: Iterable[pytest.Item], paths: Iterable[Path]) -> list[pytest.Item]:
+    """Of the tests below these absolute paths, return those with which ``make test`` is finished.
+
+    These are no laws, which have more inputs, and do not carry the marker ``rest``.
+    """
     below = [path.resolve() for path in paths]
     return [
         test
         for test in tests
-        if not is_law(test) and any(test.path.is_relative_to(path) for path in below)
+        if not is_law(test)
+        and test.get_closest_marker("rest") is None
+        and any(test.path.is_relative_to(path) for path in below)
     ]

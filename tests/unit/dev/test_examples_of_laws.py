@@ -1,5 +1,8 @@
 """How many random inputs laws are tried with, and which."""
 
+import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,11 +13,13 @@ from tests.support.examples import (
     VARIABLE,
     Profile,
     chosen,
+    finished,
     is_law,
     settings_of,
     share,
-    without_inputs,
 )
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +67,7 @@ def test_the_environment_chooses(
 @pytest.mark.law
 def test_what_is_marked_is_a_law_that_the_rest_tries_again(request: pytest.FixtureRequest) -> None:
     assert is_law(request.node)
-    assert without_inputs([request.node], [Path(__file__).parent]) == []
+    assert finished([request.node], [Path(__file__).parent]) == []
 
 
 @given(st.none())
@@ -70,7 +75,41 @@ def test_what_hypothesis_tries_is_a_law(request: pytest.FixtureRequest, nothing:
     assert is_law(request.node)
 
 
+@pytest.mark.rest
+def test_what_is_marked_as_rest_is_left_to_the_rest(request: pytest.FixtureRequest) -> None:
+    assert not is_law(request.node)
+    assert finished([request.node], [Path(__file__).parent]) == []
+
+
+def make(*args: str) -> str:
+    """What make prints of this repository, by itself and not as a part of a running one."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    command = ["make", "-s", *args]
+    return subprocess.run(
+        command, cwd=ROOT, env=env, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def test_the_rest_runs_every_file_with_a_test_that_is_marked() -> None:
+    files = make("--eval", "laws: ; @echo $(LAWS)", "laws").split()
+    marked = [
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if re.search(r"^@pytest\.mark\.rest$", path.read_text(), re.MULTILINE)
+    ]
+
+    assert len(marked) > 1
+    assert set(marked) <= set(files)
+
+
+def test_make_test_leaves_out_what_is_marked() -> None:
+    commands = [line for line in make("-n", "test").splitlines() if " tests/unit " in line]
+
+    assert len(commands) == 1
+    assert '-m "not full and not rest"' in commands[0]
+
+
 def test_of_other_tests_the_rest_runs_those_elsewhere(request: pytest.FixtureRequest) -> None:
     assert not is_law(request.node)
-    assert without_inputs([request.node], [Path(__file__).parent]) == [request.node]
-    assert without_inputs([request.node], [Path(__file__).parents[1] / "audit"]) == []
+    assert finished([request.node], [Path(__file__).parent]) == [request.node]
+    assert finished([request.node], [Path(__file__).parents[1] / "audit"]) == []
