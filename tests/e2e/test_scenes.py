@@ -16,7 +16,7 @@ from textwrap import fill
 import pytest
 
 from dev.kube import programs
-from dev.kube.images import CURRENT
+from dev.kube.images import CURRENT, REGISTRY
 from tests.support.live_group import NAME, SOUND, LiveGroup
 from tests.support.operator_evidence import WIDTH, Scene, scene
 from tests.support.stack import Stack
@@ -76,7 +76,8 @@ def test_two_operators_over_one_namespace(stack: Stack, group: LiveGroup, topic:
             "same namespaces. Its notes say so:"
         )
         said = notes[notes.index("Groups that another operator") :].split("\n\nCheck that")[0]
-        shown.show(f"helm install {SECOND} charts/landfall -n {SECOND}", said)
+        registry = f"--set image.registry={REGISTRY}"
+        shown.show(f"helm install {SECOND} charts/landfall -n {SECOND} {registry}", said)
         group.wait(lambda: "left alone" in second_log(stack), "the second operator says so")
         shown.show(f"kubectl -n {SECOND} logs deploy/{SECOND}-landfall-operator", second_log(stack))
         operators = (("landfall", "landfall-operator"), (SECOND, f"{SECOND}-landfall-operator"))

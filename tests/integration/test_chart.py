@@ -183,9 +183,14 @@ def test_a_name_that_no_service_can_have_is_refused(name: str) -> None:
         rendered({name: "a.b"})
 
 
+def test_without_a_registry_nothing_is_installed() -> None:
+    with pytest.raises(Refused, match=r"image\.registry is not set.*\n.*install\.md#images"):
+        rendered({"image": {"registry": ""}})
+
+
 def test_a_release_may_have_dots_in_its_name() -> None:
     command = [programs.helm() / "helm", "template", "v1.2", CHART, "--kube-version", "1.36.0"]
-    command += ["-s", "templates/service.yaml"]
+    command += ["-s", "templates/service.yaml", "--set", f"image.registry={REGISTRY}"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert yaml.safe_load(done.stdout)["metadata"]["name"] == "v1-2-landfall-operator"

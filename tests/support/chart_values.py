@@ -1,8 +1,7 @@
 """Values that the chart is rendered with in tests."""
 
-from tests.support.helm import Values
+from tests.support.helm import REGISTRY, Values
 
-REGISTRY = "registry.example:5000/mirror"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 EVERYTHING: Values = {
     "image": {

@@ -11,6 +11,7 @@ from dev.kube import programs
 
 CHART = Path(__file__).resolve().parents[2] / "charts/landfall"
 RELEASE = "try"
+REGISTRY = "registry.example:5000/mirror"
 Values = dict[str, Any]
 Manifest = dict[str, Any]
 
@@ -25,7 +26,8 @@ def lint(values: Values) -> str:
     Raises:
         Refused: The linter found a fault.
     """
-    return _helm("lint", CHART, "--strict", *_for_our_kubernetes(), values=yaml.safe_dump(values))
+    flags = ("--strict", *_for_our_kubernetes(), *_registry(values))
+    return _helm("lint", CHART, *flags, values=yaml.safe_dump(values))
 
 
 def rendered(values: Values, namespace: str = "landfall") -> list[Manifest]:
@@ -43,7 +45,8 @@ def rendered(values: Values, namespace: str = "landfall") -> list[Manifest]:
 
 @cache
 def _rendered(values: str, namespace: str) -> str:
-    return _helm("template", RELEASE, CHART, "-n", namespace, *_for_our_kubernetes(), values=values)
+    flags = ("-n", namespace, *_for_our_kubernetes(), *_registry(yaml.safe_load(values)))
+    return _helm("template", RELEASE, CHART, *flags, values=values)
 
 
 def of_kind(kind: str, manifests: list[Manifest]) -> list[Manifest]:
@@ -66,9 +69,21 @@ def run(
         Refused: The command failed.
     """
     where = ("--kubeconfig", str(kubeconfig), "-n", namespace)
+    registry = _registry(values or {}) if command in {"install", "upgrade"} else ()
     return _helm(
-        command, RELEASE, *arguments, *where, values=yaml.safe_dump(values) if values else ""
+        command,
+        RELEASE,
+        *arguments,
+        *where,
+        *registry,
+        values=yaml.safe_dump(values) if values else "",
     )
+
+
+def _registry(values: Values) -> tuple[str, ...]:
+    """The registry, without which the chart installs nothing, for values that have none."""
+    given = "registry" in values.get("image", {})
+    return () if given else ("--set", f"image.registry={REGISTRY}")
 
 
 def _for_our_kubernetes() -> tuple[str, str]:

@@ -204,6 +204,15 @@ def test_the_example_of_a_test_of_a_plug_in_passes() -> None:
     exec(program.text, {"group": _group(yaml.safe_load(group.text))})
 
 
+def test_helm_gets_a_registry_wherever_a_page_installs_the_chart() -> None:
+    def without(page: Path) -> list[object]:
+        text = re.sub(r"\\\n\s*", "", page.read_text())
+        lines = re.findall(r"^.*helm (?:install|upgrade --install) .*charts/landfall.*", text, re.M)
+        return [line for line in lines if "image.registry=" not in line]
+
+    assert by_page(without) == {}
+
+
 def test_make_targets_that_pages_name_exist() -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = re.compile(r"(?:`|^|\$ )make ([a-z0-9-]+)", re.MULTILINE)

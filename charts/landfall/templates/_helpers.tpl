@@ -60,7 +60,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 {{/* The full name of an image. Takes {root, image}. */}}
 {{- define "landfall.image" -}}
 {{- $registry := .root.Values.image.registry | trimSuffix "/" -}}
-{{- $name := (ne $registry "") | ternary (printf "%s/%s" $registry .image.repository) .image.repository -}}
+{{- if not $registry }}{{ fail "\n\nimage.registry is not set, and no public registry has the images of Landfall.\nBuild them and push them to a registry of yours (docs/guides/install.md#images), then: --set image.registry=registry.example:5000\nImages that were loaded into the nodes, as by kind load:                             --set image.registry=docker.io/library\n" }}{{ end -}}
+{{- $name := printf "%s/%s" $registry .image.repository -}}
 {{- if .image.digest }}{{ $name }}@{{ .image.digest }}{{ else }}{{ $name }}:{{ kindIs "float64" .image.tag | ternary (printf "%.0f" (float64 .image.tag)) (.image.tag | default .root.Chart.AppVersion | toString) }}{{ end }}
 {{- end }}
 
