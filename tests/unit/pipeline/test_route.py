@@ -106,6 +106,21 @@ def test_a_wrong_pattern_is_refused_with_the_placeholder(pattern: str, message: 
         parse_pattern(pattern)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("/dt={date}/hr={hour}/", ", did you mean 'dt={date}/hr={hour}'?"),
+        ("{date}/../{field:a}", ""),
+        ("//", ""),
+    ],
+)
+def test_a_wrong_folder_is_shown_as_it_was_written(pattern: str, hint: str) -> None:
+    with pytest.raises(ValueError, match="not directories") as refused:
+        parse_pattern(pattern)
+
+    assert str(refused.value) == f"not directories below the output root: {pattern!r}{hint}"
+
+
 def test_a_router_asks_for_the_fields_it_reads() -> None:
     time = Timestamp(field="meta.ts")
 

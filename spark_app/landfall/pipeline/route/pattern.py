@@ -126,7 +126,12 @@ def parse_pattern(text: str) -> Pattern:
     # Field values are escaped and checked when they are known; the pattern's own
     # text is checked here.
     sample = pattern.render(PatternInput("topic", 0, EPOCH, ("value",) * len(pattern.fields)))
-    check_directories(sample)
+    try:
+        check_directories(sample)
+    except ValueError as error:
+        stripped = text.strip("/")
+        hint = f", did you mean {stripped!r}?" if stripped not in {"", text} else ""
+        raise ValueError(str(error).replace(repr(sample), repr(text)) + hint) from None
     if not fits(sample):
         raise ValueError(f"directories too long: {text!r}")
     return pattern
