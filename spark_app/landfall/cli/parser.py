@@ -128,13 +128,24 @@ _ENDS: Mapping[str, frozenset[ExitCode]] = {
     "migrate": _OF_READERS,
     "import-offsets": _OF_WRITERS | {ExitCode.FAULT},
     "run": _OF_SERVERS | {ExitCode.FENCED, ExitCode.UNFINISHED},
-    "backfill": _OF_READERS | _OF_WRITERS | {ExitCode.UNFINISHED},
+    "backfill plan": _OF_SERVERS | {ExitCode.NOTHING},
+    "backfill run": _OF_SERVERS | {ExitCode.FENCED, ExitCode.UNFINISHED},
+    "backfill status": _OF_SERVERS,
+    "backfill compare": _OF_SERVERS | {ExitCode.FAULT},
+    "backfill land": _OF_SERVERS | {ExitCode.FENCED, ExitCode.NOTHING, ExitCode.UNFINISHED},
+    "backfill discard": _OF_SERVERS | {ExitCode.FENCED},
     "publish": _OF_SERVERS | {ExitCode.FENCED, ExitCode.NOTHING},
-    "files": _OF_WRITERS | {ExitCode.NOTHING},
+    "files": _OF_WRITERS,
+    "files ls": _OF_SERVERS | {ExitCode.NOTHING},
     "status": _OF_SERVERS,
+    "top": _OF_SERVERS | {ExitCode.NOTHING},
+    "log": _OF_SERVERS | {ExitCode.NOTHING},
+    "locate": _OF_SERVERS | {ExitCode.FAULT},
+    "cat": _OF_SERVERS,
+    "manifest": _OF_SERVERS | {ExitCode.NOTHING},
     "audit": _OF_READERS | {ExitCode.UNCHECKED},
 }
-"""How a command can end, by its first word, or else by its purpose."""
+"""How a command can end, by its words, or else by its first word, or else by its purpose."""
 
 RENAMED: Mapping[str, str] = {"promote": "promote-backfill"}
 """Former names of commands, which still work. `kubectl landfall promote` is about a rollout."""
@@ -223,7 +234,9 @@ def ends(words: str) -> frozenset[ExitCode]:
     """The exit codes of a command that is named by these words, such as ``files ls``."""
     first = words.partition(" ")[0]
     purpose = next(title for title, names in COMMANDS.items() if first in names)
-    return _ENDS.get(first, _ENDS[purpose])
+    below = [_ENDS[name] for name in _ENDS.keys() - COMMANDS if name.startswith(f"{words} ")]
+    own = _ENDS.get(words, frozenset()) if below else _ENDS.get(words, _ENDS.get(first))
+    return (own if own is not None else _ENDS[purpose]).union(*below)
 
 
 def _exit_codes(words: str) -> str:

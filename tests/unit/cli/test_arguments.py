@@ -8,6 +8,7 @@ from landfall.api.contract import ExitCode
 from landfall.api.verbs import VERBS
 from landfall.cli import main
 from landfall.cli.decide.verb import EXIT_CODES as EXIT_CODES_OF_VERBS
+from landfall.cli.parser import COMMANDS as COMMANDS_BY_PURPOSE
 from landfall.cli.parser import EXIT_CODES, RENAMED, code_of, ends, grouped, parser
 
 COMMANDS = (
@@ -61,23 +62,53 @@ def test_the_help_explains_every_exit_code() -> None:
 def test_help_of_a_command_explains_only_how_it_can_end(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    explain, undo = help_text(capsys, "explain"), help_text(capsys, "undo")
+    explain, check, undo = (help_text(capsys, word) for word in ("explain", "check", "undo"))
 
     assert "\n  2  the command line or the group file is invalid" in explain
     assert "fenced" not in explain
+    assert "found a fault" not in check
     assert "\n 10  a request, such as undo or skip, was refused" in undo
     assert "audit found no fault" not in undo
 
 
+OF_READERS = {
+    ExitCode.FAULT: r"ExitCode\.FAULT",
+    ExitCode.NOTHING: r"ExitCode\.NOTHING|NothingToCheck\(|no_ledger\(|require_topics\(",
+}
+"""How the code of a command shows that it can end so."""
+
+
+def source_of(words: str) -> str:
+    """The code of a command that is named by these words."""
+    module, _, _ = code_of(words).partition(":")
+    return Path(str(find_spec(module).origin)).read_text()  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("words", sorted(grouped()))
 def test_a_command_ends_as_its_help_says(words: str) -> None:
-    module, _, _ = code_of(words).partition(":")
-    source = Path(str(find_spec(module).origin)).read_text()  # type: ignore[union-attr]
+    source = source_of(words)
     codes = {ExitCode[name] for name in re.findall(r"ExitCode\.([A-Z]+)", source)}
-    codes |= {ExitCode.NOTHING} if "NothingToCheck(" in source or "no_ledger(" in source else set()
+    codes |= {code for code, marker in OF_READERS.items() if re.search(marker, source)}
     codes |= {*EXIT_CODES_OF_VERBS.values()} if "import EXIT_CODES" in source else set()
 
     assert codes <= ends(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [*COMMANDS_BY_PURPOSE["look"], "fsck", "verify", "scan", "files ls", "backfill compare"],
+)
+def test_help_of_a_reader_lists_no_exit_code_of_other_commands(words: str) -> None:
+    source = source_of(words)
+    codes = {code for code, marker in OF_READERS.items() if re.search(marker, source)}
+
+    assert codes == {code for code in OF_READERS if code in ends(words)}
+
+
+def test_help_of_a_command_with_others_below_lists_the_codes_of_all() -> None:
+    for words in ("backfill", "files"):
+        below = [name for name in grouped() if name.startswith(f"{words} ")]
+        assert set().union(*map(ends, below)) <= ends(words)
 
 
 @pytest.mark.parametrize(
