@@ -21,7 +21,7 @@ from tests.support.start_pages import PAGES, Shell, steps, unexpected
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(3600)]
 
 FOLLOWED = [page for page in PAGES if page.stem != "cluster"]
-"""In the order of the navigation. The other one needs a Kubernetes node, and values of a reader.
+"""In the order of the navigation. The other one needs a node: ``tests/e2e/test_cluster_page.py``.
 
 ``LANDFALL_PAGES=hourly-etl`` chooses among them while one works on a page.
 """

@@ -77,6 +77,10 @@ class Stack:
         values = (*self.place.values(sources), *options)
         self._helm("upgrade", "--install", RELEASE, str(chart), *waiting, *values)
 
+    def uninstall(self) -> None:
+        """Uninstall the chart; definitions and groups stay."""
+        self._helm("uninstall", RELEASE, "--wait")
+
     def operators(self) -> set[str]:
         """The uids of the operator's pods that are not being deleted."""
         found = self.cluster.kubectl(

@@ -3,7 +3,7 @@
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -32,13 +32,17 @@ _HIDDEN = ("LANDFALL_", "AWS_", "PYTEST", "COVERAGE")
 """Variables that may name a server."""
 
 
+def _typed(page: Path) -> Iterator[tuple[str, str]]:
+    """The commands in the blocks of a page, continued lines in one, and what is shown of each."""
+    for block in code(page, "console"):
+        for part in block.text.removeprefix("$ ").split("\n$ "):
+            command, _, shown = re.sub(r" \\\n +", " ", part).partition("\n")
+            yield command, shown.strip("\n")
+
+
 def commands(page: Path) -> list[str]:
     """What a reader types, in order; the last line of a page may name commands in its text."""
-    typed = [
-        part.partition("\n")[0]
-        for block in code(page, "console")
-        for part in block.text.removeprefix("$ ").split("\n$ ")
-    ]
+    typed = [command for command, _ in _typed(page)]
     end = re.findall(r"`([^`\n]*(?:dev/[a-z-]+ down|rm -r /tmp/)[^`\n]*)`", page.read_text())
     return [*typed, *end]
 
@@ -48,11 +52,7 @@ def steps(page: Path) -> list[tuple[str, str]]:
 
     Without those for readers who have servers, and those with a mistake that the page describes.
     """
-    printed = [
-        part.partition("\n")[2].strip("\n")
-        for block in code(page, "console")
-        for part in block.text.removeprefix("$ ").split("\n$ ")
-    ]
+    printed = [shown for _, shown in _typed(page)]
     return [
         (command, wanted)
         for command, wanted in zip_longest(commands(page), printed, fillvalue="")
