@@ -54,12 +54,3 @@ def test_tests_that_the_page_names_exist(test: str) -> None:
     file, _, name = test.partition("::")
 
     assert f"def {name or 'test_'}" in (ROOT / file).read_text()
-
-
-def test_tests_that_hold_findings_exist() -> None:
-    page = (ROOT / "docs/evidence/replacing.md").read_text()
-    named = re.findall(r"`([a-z_/]+\.py)::(\w+)`", page)
-
-    assert len(named) > 60
-    for file, name in named:
-        assert f"def {name}(" in (ROOT / "tests" / file).read_text(), f"{file}::{name}"

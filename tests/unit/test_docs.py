@@ -175,8 +175,37 @@ def _functions(file: Path) -> set[str]:
     return {
         node.name
         for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.FunctionDef)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
+
+
+FINDINGS = {
+    "evidence/replacing.md": [*map(str, range(1, 19)), "A1"],
+    "evidence/edges.md": [
+        f"{kind}{number}"
+        for kind, numbers in {
+            "H": range(1, 6),
+            "M": range(1, 10),
+            "L": range(1, 14),
+            "A": range(8),
+            "B": range(1, 16),
+            "C": range(1, 16),
+        }.items()
+        for number in numbers
+    ],
+}
+"""What the reviews found, by the page with the tests that hold it."""
+
+
+@pytest.mark.parametrize("page", FINDINGS)
+def test_every_finding_has_tests_that_exist_or_a_reason(page: str) -> None:
+    text = (DOCS / page).read_text()
+    rows = re.findall(r"^\| (\w+)\. .* \| (.*) \|$", text, re.MULTILINE)
+    tests = re.findall(r"`([\w/]+\.py)::(\w+)`", text)
+
+    assert sorted(finding for finding, _ in rows) == sorted(FINDINGS[page])
+    assert all(last.strip() for _, last in rows)
+    assert [test for test in tests if not _is_there(ROOT / "tests" / test[0], test[1])] == []
 
 
 def test_names_of_python_in_pages_exist() -> None:

@@ -14,7 +14,7 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.api.verbs import Answer, Outcome, UndoRequest
 from landfall.driver.replacing.cleaning_up import delete_expired
 from landfall.driver.requests.lane_session import LaneSession
-from landfall.errors import StoreDenied
+from landfall.errors import StoreAway, StoreDenied
 from landfall.lane import Lane
 from landfall.ledger import Replace, State, decode
 from landfall.ledger.names import object_names
@@ -279,6 +279,31 @@ class NoComplete(MemoryStore):
         if self.denies and is_of_replace(upload.key):
             raise StoreDenied(f"POST {upload.key}: AccessDenied")
         super()._finish_once(upload)
+
+
+class NoAnswer(MemoryStore):
+    """Does not answer when merged objects are to be made visible."""
+
+    hangs = True
+
+    def _finish_once(self, upload: Upload) -> None:
+        if self.hangs and is_of_replace(upload.key):
+            raise StoreAway(f"POST {upload.key}: timed out")
+        super()._finish_once(upload)
+
+
+def test_records_of_the_ledger_are_not_called_records_of_kafka() -> None:
+    store = NoAnswer()
+    scene = Scene(store)
+    driver = scene.landed()
+    scene.planners[-1].may = True
+
+    status = driver.until(lambda status: "replacing" in status.message, "a REPLACE at work")
+    store.hangs = False
+    scene.until_done()
+
+    assert status.message == "replacing objects: 1 ledger record"
+    assert driver.stop() is ExitCode.OK
 
 
 class Refused(Scene):

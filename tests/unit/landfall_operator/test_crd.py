@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +10,14 @@ import pytest
 import yaml
 
 from landfall.api.spec import GroupSpec
+from landfall_operator.api.backfill_crd import crd as backfill_crd
 from landfall_operator.api.crd import COLUMNS, EXTRAS, RULES, at, crd, to_yaml
 from landfall_operator.api.schema import BYTES, DURATION, NOT_ZERO, RATIO, with_constraints
 from tests.support.crd_schema import group_schema
 from tests.support.defaults import defaulted
 
-FILE = Path(__file__).resolve().parents[3] / "crds" / "consumergroups.landfall.dev.yaml"
+README = Path(__file__).resolve().parents[3] / "README.md"
+FILE = README.parent / "crds" / "consumergroups.landfall.dev.yaml"
 Node = dict[str, Any]
 UNKNOWN = "x-kubernetes-preserve-unknown-fields"
 REFUSED = {"$ref", "title", "const", "exclusiveMinimum", "patternProperties", "propertyNames"}
@@ -55,6 +57,22 @@ def test_the_file_reads_back() -> None:
 def test_the_file_can_be_applied_by_any_client() -> None:
     """``kubectl apply`` keeps it without spaces in an annotation; all may have 256 KiB together."""
     assert len(json.dumps(crd(), separators=(",", ":"))) < 192 * 1024
+
+
+@pytest.mark.parametrize("made", [crd, backfill_crd], ids=["ConsumerGroup", "Backfill"])
+def test_kubectl_delete_all_deletes_no_object(made: Callable[[], dict[str, Any]]) -> None:
+    assert made()["spec"]["names"]["categories"] == ["landfall"]
+
+
+def test_pages_apply_the_files_on_the_server() -> None:
+    """``kubectl apply`` without it keeps them in an annotation: most of what it may have."""
+    pages = [README, *(README.parent / "docs").rglob("*.md")]
+    lines = [line for page in pages for line in page.read_text().splitlines()]
+
+    found = [line for line in lines if re.search(r"kubectl (apply|create|replace).*\bcrds/", line)]
+
+    assert found
+    assert [line for line in found if "--server-side" not in line] == []
 
 
 def faults(node: Node) -> Iterator[str]:

@@ -109,6 +109,16 @@ def test_wrong_defaults_end_the_operator_at_the_start(flags: list[str]) -> None:
         read(flags, {})
 
 
+def test_images_are_pulled_as_the_operator_is_told_unless_a_group_says_otherwise() -> None:
+    context = replace(SITE, image_pull_policy="Always")
+
+    for own, expected in (({}, "Always"), ({"imagePullPolicy": "Never"}, "Never")):
+        driver, _ = pods(context, driver=own, executor=own)
+        of_executors = spark_defaults(group(executor=own), "image", 1, context)
+        assert driver["spec"]["containers"][0]["imagePullPolicy"] == expected
+        assert f"spark.kubernetes.container.image.pullPolicy {expected}" in of_executors
+
+
 def test_pods_leave_a_lost_node_after_half_a_minute() -> None:
     for pod in pods(SITE):
         found = {t["key"]: t["tolerationSeconds"] for t in pod["spec"]["tolerations"]}

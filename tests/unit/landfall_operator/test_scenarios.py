@@ -31,6 +31,18 @@ def test_a_new_group_starts_and_lands() -> None:
     assert world.stages == [Stage.OPENING, Stage.WATCHING, Stage.SETTLED]
 
 
+def test_the_first_revision_has_nothing_to_roll_back_to() -> None:
+    world = World(group("good"))
+
+    world.run(5 * MINUTE)
+    world.edit(group("better"))
+    world.run(3 * 60 * MINUTE)
+
+    first, second = (event for event in world.events if event.startswith("Settled: "))
+    assert first.endswith(" is settled")
+    assert second.endswith(" is settled; it can no longer be rolled back automatically")
+
+
 def test_a_pass_saves_its_intent_before_it_creates_anything() -> None:
     actions = [type(action).__name__ for action in World(group("good")).reconcile()]
 

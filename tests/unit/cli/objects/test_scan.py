@@ -226,6 +226,26 @@ def test_a_merged_object_is_read_by_the_spec_that_landed_its_rows(
     assert capsys.readouterr().out == "scanned 1 object with 100 rows: nothing is wrong\n"
 
 
+def test_rows_count_from_one_as_in_cat_and_locate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """JSON stores no offsets, so a row of a merged object has only its number."""
+    scene = Scene(tmp_path / "root", route={"pattern": "dt={date}"})
+    merge = merge_of(scene.landed).record().complete()
+    for each in merge.retire:
+        (scene.root / each.landed.upload.key).unlink()
+    scene.landed.settle()
+    scene.write(route={"pattern": "day={date}"})
+
+    codes = scene.scan(), scene.scan("--json")
+
+    text, document = capsys.readouterr().out.split("\n{", 1)
+    (found,) = json.loads("{" + document)["wrong"]
+    assert codes == (ExitCode.FAULT, ExitCode.FAULT)
+    assert "100 of 100 rows, the first is row 1: it " in text
+    assert found["wrong"]["row"] == 1
+
+
 def test_an_object_is_scanned_in_the_place_of_those_that_have_retired(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
