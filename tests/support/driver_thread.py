@@ -9,7 +9,7 @@ from itertools import count
 from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition, Phase, Status
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.core.counters import DriverCounters
-from landfall.driver.core.deps import DriverDeps
+from landfall.driver.core.deps import DECIDE_AGAIN_AFTER, DriverDeps
 from landfall.driver.core.observer import Observer
 from landfall.driver.core.planned_replacement import NoPlanner, Planner
 from landfall.driver.core.runner import Runner
@@ -35,6 +35,7 @@ class DriverThread:
         anchor: likewise.
         is_owner_working: whether it finds the process that owns the lane at work.
         new_planner: makes what plans REPLACEs.
+        decide_again_after: how long a refused REPLACE may hold up later records.
         statuses: all that it has posted.
         waits_for: what it has waited for.
         start_time: what its clock says when it starts.
@@ -52,6 +53,7 @@ class DriverThread:
     anchor: LedgerAnchor | None = None
     is_owner_working: Callable[[], bool] = lambda: False
     new_planner: Callable[[Lane, Callable[[], object]], Planner] = lambda *_: NoPlanner()
+    decide_again_after: timedelta = DECIDE_AGAIN_AFTER
     statuses: list[Status] = field(default_factory=list)
     waits_for: list[str] = field(default_factory=list)
     start_time: datetime = NOW
@@ -70,6 +72,7 @@ class DriverThread:
             lambda: f"{name}-{next(batches)}",
             DriverCounters(clock()),
             new_planner=self.new_planner,
+            decide_again_after=self.decide_again_after,
         )
         self.contender = LaneContender(
             self.group,

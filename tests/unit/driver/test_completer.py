@@ -1,8 +1,10 @@
 """Uploads that only seem lost, because another driver's completion hides them for a while."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from datetime import datetime, timedelta
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from landfall.driver.core.background import QueueNotifier
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.landing.completer import Completer
+from landfall.errors import StoreDenied
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload, UploadLost
 from landfall.store.memory import MemoryStore
@@ -143,6 +146,63 @@ def test_what_a_repair_made_again_is_doubted_anew(time: Time) -> None:
 
     assert completer.lost() == {}
     assert completer.protected_uploads == {again.upload.upload_id}
+
+
+class Later(Executor):
+    """Runs what is submitted once ``run`` is called."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, call: Any, /, *arguments: Any, **options: Any) -> Future[Any]:
+        self.waiting.append((Future[Any](), partial(call, *arguments, **options)))
+        return self.waiting[-1][0]
+
+    def run(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for future, call in waiting:
+            try:
+                future.set_result(call())
+            except StoreDenied as denied:
+                future.set_exception(denied)
+
+
+class RefusingStore(MemoryStore):
+    """Refuses completions while ``refuses`` is set."""
+
+    refuses = True
+
+    def complete(self, upload: Upload, *, is_fresh: bool = False) -> None:
+        if self.refuses:
+            raise StoreDenied(f"{upload.key}: AccessDenied")
+        super().complete(upload, is_fresh=is_fresh)
+
+
+def test_an_object_is_called_refused_while_it_is_tried_again(time: Time) -> None:
+    store, pool = RefusingStore(), Later()
+    landed = LandedObject(uploaded(store, "clicks/1_0_0.seq"), ObjectKind.DATA, 1, 0, 0, 0)
+    nothing: Any = None
+    background: Any = SimpleNamespace(pool=lambda *_: pool, notifier=QueueNotifier)
+    deps = DriverDeps(store, nothing, nothing, time, str, DriverCounters(time()), background)
+    completer = Completer(deps, lambda: None)
+    completer.hold(3)
+    completer.apply(3, [landed])
+    assert completer.refused(3) is None
+
+    for _ in range(3):
+        pool.run()
+        completer.lost()
+        assert "AccessDenied" in str(completer.refused(3))
+        time.advance(3600)
+        completer.lost()
+        assert pool.waiting
+        assert "AccessDenied" in str(completer.refused(3))
+    store.refuses = False
+    pool.run()
+    completer.lost()
+
+    assert completer.refused(3) is None
+    assert completer.is_complete(3)
 
 
 def test_a_start_lands_while_it_is_not_known_yet_whether_uploads_are_lost() -> None:

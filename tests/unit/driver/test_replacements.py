@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from threading import Event
@@ -12,6 +11,7 @@ import pytest
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.verbs import Answer, Outcome, UndoRequest
+from landfall.driver.core.deps import DECIDE_AGAIN_AFTER
 from landfall.driver.replacing.cleaning_up import delete_expired
 from landfall.driver.requests.lane_session import LaneSession
 from landfall.errors import StoreAway, StoreDenied
@@ -42,8 +42,11 @@ DAY, WEEK = timedelta(days=1), timedelta(days=7)
 class Scene:
     """A driver that has landed several objects, and merges them once it may."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(
+        self, store: MemoryStore, decide_again_after: timedelta = DECIDE_AGAIN_AFTER
+    ) -> None:
         self.store, self.log = store, FakeLog().write("a", 25)
+        self.decide_again_after = decide_again_after
         self.lane = Lane(store, GROUP, LANE)
         self.planners: list[MergesOnce] = []
 
@@ -52,7 +55,13 @@ class Scene:
             self.planners.append(MergesOnce(self.store, lane))
             return self.planners[-1]
 
-        return DriverThread(self.store, self.log, revision, new_planner=planner).start()
+        return DriverThread(
+            self.store,
+            self.log,
+            revision,
+            new_planner=planner,
+            decide_again_after=self.decide_again_after,
+        ).start()
 
     def landed(self) -> DriverThread:
         """A driver to which everything is known to be visible, in two objects or more."""
@@ -311,14 +320,7 @@ class Refused(Scene):
 
     def __init__(self, decide_again_after: timedelta = timedelta(0)) -> None:
         self.refusing = NoComplete()
-        super().__init__(self.refusing)
-        self.after = decide_again_after
-
-    def start(self, revision: str) -> DriverThread:
-        driver = super().start(revision)
-        contender = driver.contender
-        contender.deps = replace(contender.deps, decide_again_after=self.after)
-        return driver
+        super().__init__(self.refusing, decide_again_after)
 
     def merging(self) -> DriverThread:
         driver = self.landed()
@@ -351,11 +353,12 @@ def test_readers_and_landing_go_on_while_new_objects_are_refused() -> None:
     assert others
     assert all(each.again and each.listed == first.listed for each in others)
     assert driver.contender.deps.counters.consecutive_failures == 0
-    message = driver.contender.deps.counters.message
-    found = driver.statuses[-1].replacing
-    assert (found.waiting, found.refused, "AccessDenied" in found.problem) == (1, 1, True)
     (slot,) = scene.state().replacing
-    assert found.next_step == f"landfall undo GROUP.yaml {slot} --why '…'"
+    step = f"landfall undo GROUP.yaml {slot} --why '…'"
+    driver.wake()
+    found = driver.until(lambda status: status.replacing.next_step == step, step).replacing
+    message = driver.contender.deps.counters.message
+    assert (found.waiting, found.refused, "AccessDenied" in found.problem) == (1, 1, True)
     assert f"nothing waits for it. To give it up: `landfall undo {slot}`" in message
     assert driver.stop() is ExitCode.OK
 

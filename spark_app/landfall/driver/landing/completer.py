@@ -52,6 +52,7 @@ class _Completion:
         looks: how often it was looked up again because its upload seems lost.
         due: when it is tried again; None while it is, and once it is lost.
         refusals: how often in a row the store refused an object of a REPLACE.
+        refused_before: why the store refused the attempt before the last one.
     """
 
     landed: LandedObject
@@ -59,12 +60,15 @@ class _Completion:
     looks: int = 0
     due: datetime | None = None
     refusals: int = 0
+    refused_before: AccessDenied | None = None
 
     @property
     def refused(self) -> AccessDenied | None:
-        """Why the store refused the last attempt."""
+        """Why the store refused the last attempt; while that runs, the one before it."""
         done = self.done
-        error = done.exception() if done.done() and not done.cancelled() else None
+        if not done.done():
+            return self.refused_before
+        error = None if done.cancelled() else done.exception()
         return error if isinstance(error, AccessDenied) else None
 
     @property
@@ -210,6 +214,7 @@ class Completer(Part):
 
     def _try_again(self, slot: int, completion: _Completion) -> None:
         completion.due = None
+        completion.refused_before = completion.refused
         completion.done = self._submit(slot, completion.landed, is_fresh=False)
         completion.done.add_done_callback(lambda _: self._wake())
 
