@@ -38,6 +38,9 @@ FILE_PLACEHOLDER = "GROUP.yaml"
 GIVE_UP_STEP = "landfall undo {group} {slot} --why '…'"
 """The command that gives up a REPLACE whose new objects the store refuses."""
 
+_LANDS_AGAIN = frozenset({Reason.STORE_DENIED, Reason.SOURCE_DENIED})
+"""Reasons that end without a change of what is landed: a backfill that is run again continues."""
+
 TRUNCATED_STEP = "landfall unblock {group} {tp}"
 """The command for a log that was truncated; its reason is DATA_LOSS, too."""
 
@@ -63,3 +66,12 @@ def next_step(
     topic = topic_partition.rpartition("/")[0]
     command = step.format(group=group, tp=topic_partition, topic=topic)
     return f"{command} --why '…'" if command else ""
+
+
+def backfill_step(reason: Reason, name: str) -> str:
+    """The command for a topic partition that is stopped in a backfill, whose name this is.
+
+    Not one of ``NEXT_STEPS``: these would skip or reset a topic partition of the live group.
+    """
+    verb = "run" if reason in _LANDS_AGAIN else "discard"
+    return f"landfall backfill {verb} {FILE_PLACEHOLDER} {name}"

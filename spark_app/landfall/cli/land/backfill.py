@@ -3,14 +3,15 @@
 import argparse
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 
 import msgspec
 from rich.markup import escape
 
-from landfall.api.contract import ExitCode
+from landfall.api.contract import ExitCode, PartitionStatus, Status
+from landfall.api.next_steps import backfill_step
 from landfall.api.spec import ConsumerGroup, GroupSpec
 from landfall.cli.group_store import GroupStore
 from landfall.cli.land.run import log_to_stderr
@@ -33,7 +34,8 @@ from landfall.driver.decide.backfill import Backfill, Choice
 from landfall.driver.decide.counting import Ranges, output_partition
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import check_landed
-from landfall.errors import Stalled
+from landfall.driver.http.status import StatusReport
+from landfall.errors import Reason, Stalled
 from landfall.lane.stores import open_stores
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import ObjectKind
@@ -199,10 +201,33 @@ def _run(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
     with shown as show_status:
         # Inside this block, as in ``landfall.cli.land.run``.
         log_to_stderr(logging.INFO if arguments.verbose else logging.WARNING, failures)
-        code = run_group(group, options, show_status)
+        code = run_group(group, options, with_way_out(show_status, opened.name))
     if code is ExitCode.OK:
         opened.check_landed(opened.landed())
     return code
+
+
+def with_way_out(show: Callable[[StatusReport], None], name: str) -> Callable[[StatusReport], None]:
+    """Show reports in which stopped topic partitions have the next step of a backfill.
+
+    Args:
+        show: takes the reports.
+        name: of the backfill.
+    """
+
+    def of_backfill(p: PartitionStatus) -> PartitionStatus:
+        if not (p.blocked and p.next_step):
+            return p
+        return replace(p, next_step=backfill_step(Reason(p.blocked), name))
+
+    def shown(report: StatusReport) -> None:
+        def complete(summary: Status) -> Status:
+            status = report.complete(summary)
+            return replace(status, partitions=tuple(map(of_backfill, status.partitions)))
+
+        show(StatusReport(report.summary, complete))
+
+    return shown
 
 
 def group_to_run(opened: OpenBackfill, arguments: argparse.Namespace) -> ConsumerGroup:

@@ -22,7 +22,7 @@ from landfall.api.backfill_report import (
 )
 from landfall.api.contract import ExitCode, Status
 from landfall.cli.group_store import GroupStore
-from landfall.cli.land.backfill import OpenBackfill, group_to_run, make_plan
+from landfall.cli.land.backfill import OpenBackfill, group_to_run, make_plan, with_way_out
 from landfall.cli.land.backfill_compare import as_text, compared, totals
 from landfall.cli.land.run import log_to_stderr
 from landfall.cli.text import console
@@ -188,7 +188,8 @@ def _run(opened: OpenBackfill, arguments: argparse.Namespace, reporter: Reporter
     of_spark = None if master == "configured" else master
     options = Options(goal=goal, master=of_spark, http_port=0)
     watch = progress_of(opened.plan, reporter)
-    with _shown(verbose=arguments.verbose) as show:
+    with _shown(verbose=arguments.verbose) as shown:
+        show = with_way_out(shown, opened.name)
         code = run_group(group, options, lambda report: (watch(report), show(report))[0])
     if made and not made[-1].is_done and code in {ExitCode.UNFINISHED, ExitCode.STALLED}:
         reporter.update(reason=INTERRUPTED, message="stopped before all was landed")

@@ -3,6 +3,9 @@
 import gzip
 import json
 import re
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,15 +13,21 @@ from typing import Any
 import pytest
 import yaml
 
-from landfall.api.contract import LANE, ExitCode
+from landfall.api.contract import LANE, ExitCode, PartitionStatus
+from landfall.api.next_steps import next_step
 from landfall.api.spec import ConsumerGroup
 from landfall.cli import main
+from landfall.cli.land import backfill
 from landfall.driver.backfill.side_lane import PLAN, side_spec
+from landfall.driver.http.status import StatusReport
+from landfall.driver.process import run
+from landfall.errors import Reason
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import Replace, decode
 from tests.support.merged import current, merged, planned
 from tests.support.readable import BODIES, CLICKS, ORDERS, Readable
+from tests.unit.cli.text.test_progress import STATUS
 
 ROOT = Path(__file__).parents[4]
 OLD, NEW = "dt=1970-01-01/hr=00", "dt=2026-11-21/hr=04"
@@ -284,6 +293,39 @@ def test_a_name_is_used_once(scene: Scene, capsys: pytest.CaptureFixture[str]) -
     for action in ("plan", "run", "status", "compare"):
         assert scene.run(action) == ExitCode.USAGE
         assert "was discarded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("reason", "step"),
+    [
+        (Reason.DATA_LOSS, "landfall backfill discard GROUP.yaml fix"),
+        (Reason.BAD_RECORDS, "landfall backfill discard GROUP.yaml fix"),
+        (Reason.OBJECT_LOST, "landfall backfill discard GROUP.yaml fix"),
+        (Reason.STORE_DENIED, "landfall backfill run GROUP.yaml fix"),
+        (Reason.SOURCE_UNAVAILABLE, ""),
+    ],
+)
+def test_a_stopped_backfill_names_no_command_about_the_live_group(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, reason: Reason, step: str
+) -> None:
+    scene.run("plan", "--topic", "clicks")
+    of_live, shown = next_step(reason, "clicks/0"), list[StatusReport]()
+    stopped = PartitionStatus(
+        "clicks", 0, 0, 6, 6, 1.0, 0.0, blocked=reason.value, next_step=of_live
+    )
+    lands = PartitionStatus("clicks", 1, 0, 6, 6, 1.0, 0.0)
+
+    def run_group(_: object, __: object, show: Callable[[StatusReport], None]) -> ExitCode:
+        show(StatusReport(replace(STATUS, partitions=(stopped, lands))))
+        return ExitCode.STALLED
+
+    monkeypatch.setattr(run, "run_group", run_group)
+    monkeypatch.setattr(backfill, "progress", lambda *_, **__: nullcontext(shown.append))
+
+    assert scene.run("run") == ExitCode.STALLED
+
+    assert bool(of_live) == bool(step)
+    assert shown[0].status.partitions == (replace(stopped, next_step=step), lands)
 
 
 def test_the_guide_shows_what_is_printed(
