@@ -9,8 +9,8 @@ from tests.chaos.schedule import S3, STORE, Fault, Kind
 
 MAX_KINDS_NAMED = 8
 """How many kinds of faults a table names as the causes of a pause."""
-VERBS = (Kind.UNDONE, Kind.PROMOTED)
-"""What people ask for that replaces objects: each comes through in a run."""
+VERBS = (Kind.UNDONE, Kind.PROMOTED, Kind.DISCARDED)
+"""What people ask for about objects that are replaced: each comes through in a run."""
 LEAD_SECONDS = 5.0
 """A fault that ended this long before a pause may still be its cause."""
 

@@ -64,6 +64,7 @@ class Kind(StrEnum):
     SCALED = "replicas changed"
     UNDONE = "merge or promotion undone"
     PROMOTED = "folder landed again and promoted"
+    DISCARDED = "stuck backfill discarded"
     OPERATOR_POD_DELETED = "operator's pod deleted by force"
     OPERATOR_KILLED = "operator's process killed"
     OPERATOR_FROZEN = "operator frozen"
@@ -229,7 +230,12 @@ TRACKS: tuple[Track, ...] = (
         mean_extra_pause=50,
     ),
     Track(PARQUET, {Kind.CLOCK: 1}, min_pause=15, mean_extra_pause=25),
-    Track(None, {Kind.UNDONE: 2, Kind.PROMOTED: 3}, min_pause=15, mean_extra_pause=15),
+    Track(
+        None,
+        {Kind.UNDONE: 2, Kind.PROMOTED: 3, Kind.DISCARDED: 1},
+        min_pause=15,
+        mean_extra_pause=15,
+    ),
 )
 
 

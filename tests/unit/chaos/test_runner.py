@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from tests.chaos import runner
-from tests.chaos.outcome import FaultResult, NotInjected, missing_verbs
+from tests.chaos.outcome import VERBS, FaultResult, NotInjected, missing_verbs
 from tests.chaos.runner import MAX_DELAY, Runner
 from tests.chaos.schedule import RAW, Fault, Kind
 from tests.unit.chaos.test_table import OUTCOME, result
 
-PLAYED = tuple(result(kind, RAW, 1, 2) for kind in (Kind.UNDONE, Kind.PROMOTED))
+PLAYED = tuple(result(kind, RAW, 1, 2) for kind in VERBS)
 
 
 def started(
@@ -38,15 +38,15 @@ def test_a_verb_is_asked_for_until_it_comes_through(monkeypatch: pytest.MonkeyPa
             raise NotInjected("the driver is away")
         return "recorded in slot 7"
 
-    one, reported = started(monkeypatch, attempt, Kind.UNDONE, Kind.PROMOTED)
+    one, reported = started(monkeypatch, attempt, *VERBS)
 
     one.play_missing_verbs()
 
     assert not missing_verbs(one.results)
-    assert len(reported) == len(asked) == 5
-    assert {fault.kind for fault in asked} == {Kind.UNDONE, Kind.PROMOTED}
+    assert len(reported) == len(asked) == 3 + len(VERBS)
+    assert {fault.kind for fault in asked} == {*VERBS}
     one.play_missing_verbs()
-    assert len(asked) == 5
+    assert len(asked) == 3 + len(VERBS)
 
 
 def test_a_run_does_not_ask_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,11 +54,11 @@ def test_a_run_does_not_ask_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
         raise NotInjected("refused")
 
     monkeypatch.setattr(runner, "VERBS_SECONDS", 0.0)
-    one, _ = started(monkeypatch, attempt, Kind.UNDONE, Kind.PROMOTED)
+    one, _ = started(monkeypatch, attempt, *VERBS)
 
     one.play_missing_verbs()
 
-    assert len(missing_verbs(one.results)) == 2
+    assert [*missing_verbs(one.results)] == [*VERBS]
 
 
 @pytest.mark.parametrize(("kind", "is_injected"), [(Kind.SCALED, False), (Kind.UNDONE, True)])
@@ -76,6 +76,7 @@ def test_a_run_has_played_what_replaces_objects() -> None:
     assert [*OUTCOME.not_played] == [
         "none came through: merge or promotion undone",
         "none came through: folder landed again and promoted",
+        "none came through: stuck backfill discarded",
     ]
     assert not replace(OUTCOME, results=PLAYED).not_played
     idle = replace(OUTCOME.groups[RAW], retired=0)
