@@ -8,6 +8,7 @@ they landed was promoted or discarded.
 
 In the end each side lane that is not discarded is landed, unless the log or the store has lost what
 it needs: its objects have just the records of its ranges, once each, and ``fsck`` finds nothing.
+Then all are discarded, stuck ones too: nothing is left of them, and nothing of the live group goes.
 """
 
 from collections import Counter
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup
+from landfall.checks.objects import is_landfall_object
 from landfall.cli.group_store import GroupStore
 from landfall.cli.objects.fsck import examine
 from landfall.driver.backfill.landed_ledger import read_landed
@@ -28,6 +30,7 @@ from landfall.driver.backfill.side_lane import (
     DISCARDED,
     SidePlan,
     discard,
+    read_plan,
     side_group,
     side_plan,
     side_root,
@@ -39,7 +42,7 @@ from landfall.driver.core.planned_replacement import NoPlanner
 from landfall.driver.decide.promotion import Promotion, promotion
 from landfall.driver.process.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.replacing.promoting import Lanes
-from landfall.errors import LandfallError, Reason
+from landfall.errors import LandfallError, Reason, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Commit, decode
 from landfall.ledger.names import object_names
@@ -101,11 +104,18 @@ class SideLog:
 
 
 class Trials:
-    """The trials of a schedule, one after the other."""
+    """The trials of a schedule, one after the other.
+
+    Attributes:
+        trials: all of them.
+        discarded: how many were discarded while everything continued.
+        discarded_stuck: how many could not be landed, and were discarded in the end.
+    """
 
     def __init__(self, schedule: "PairSchedule") -> None:
         self._schedule, self._names = schedule, count(1)
         self.trials: list[Trial] = []
+        self.discarded = self.discarded_stuck = 0
         self._were_frozen: set[str] = set()
 
     def events(self) -> list[Callable[[], object]]:
@@ -255,8 +265,31 @@ class Trials:
                 process.was_owner = False
                 if wrong := process.went_wrong:
                     yield f"{trial.plan.name}, {process.name}: {wrong}"
-        for trial in self.open:
+        left = self.open
+        self.discarded = len(self.trials) - len(left)
+        for trial in left:
             yield from (f"{trial.plan.name}: {each}" for each in self._of(trial))
+        for trial in self.trials:
+            yield from (f"{trial.plan.name}: {each}" for each in self._discarded(trial))
+            self.discarded_stuck += trial in left and not self._has_landed(trial)
+
+    def _discarded(self, trial: Trial) -> Iterator[str]:
+        """Discard a side lane, perhaps again; what is wrong afterwards."""
+        schedule, group, pool = self._schedule, trial.group, self._schedule.background.pool
+        try:
+            discard(group, trial.store, trial.plan.name, schedule.clock, pool)
+        except LandfallError as error:
+            yield f"cannot be discarded: {error}"
+            return
+        keys = [stat.key for stat in trial.store.list_after("")]
+        objects = [key for key in keys if is_landfall_object(key, group.metadata.name)]
+        uploads = [upload.key for upload in trial.store.open_uploads("")]
+        if objects or uploads:
+            yield f"is discarded, and leaves {[*objects, *uploads]}"
+        with suppress(Stalled):
+            yield f"is discarded, and has a plan still: {read_plan(trial.store, trial.plan.name)}"
+        report = examine(GroupStore(schedule.group(1), schedule.store, pool), deep=False)
+        yield from (f"is discarded, and of the live group {each}" for each in report.findings)
 
     def _of(self, trial: Trial) -> Iterator[str]:
         schedule = self._schedule

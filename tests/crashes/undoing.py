@@ -1,5 +1,10 @@
-"""Somebody who has drivers undo REPLACEs of a schedule, and first undoes what a refusal names."""
+"""Somebody who has drivers undo REPLACEs of a schedule, and first undoes what a refusal names.
 
+What a refusal names must work: a refusal that names no command, one whose command leads back to
+itself, and one that names the undoing that was just done by its command, are stuck.
+"""
+
+import re
 from concurrent.futures import Future
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -24,6 +29,9 @@ FINAL = (
 )
 """What refusals say to which there is no command: nothing is stuck by them."""
 
+RECORDED = re.compile("recorded in slot ([0-9]+)")
+"""Where an answer has the slot of an undoing."""
+
 Wanted = tuple[int, tuple[str, ...]]
 """The slot of a REPLACE, and output partitions, if not all of it is to be undone."""
 
@@ -42,6 +50,8 @@ class Undoing:
         self._answer: Future[Answer] | None = None
         self.done = 0
         self.stuck: list[str] = []
+        self._own: set[int] = set()
+        """Slots of the undoings that were recorded since the first REPLACE was chosen."""
 
     def ask(self) -> None:
         """Ask a driver, if there is one, and take the answer to what was asked before."""
@@ -69,6 +79,7 @@ class Undoing:
         if slots:
             is_last = schedule.dice.random() < LAST
             self._wanted = [(slots[-1] if is_last else schedule.dice.choice(slots), ())]
+            self._own.clear()
 
     def _take(self, answer: Answer) -> None:
         self._answer = None
@@ -77,8 +88,14 @@ class Undoing:
             case Outcome.DONE:
                 self.done += 1
                 self._wanted.pop()
+                self._own |= {int(slot) for slot in RECORDED.findall(answer.message)}
             case Outcome.REFUSED if remedy := REMEDY.search(answer.message):
-                self._wanted.append((int(remedy[1]), (remedy[2],) if remedy[2] else ()))
+                first: Wanted = int(remedy[1]), (remedy[2],) if remedy[2] else ()
+                if first in self._wanted or first[0] in self._own:
+                    self.stuck.append(f"undo is refused, and its remedy leads back: {answer}")
+                    self._wanted = []
+                else:
+                    self._wanted.append(first)
             case Outcome.REFUSED:
                 if not any(text in answer.message for text in FINAL):
                     self.stuck.append(f"undo is refused, and nothing helps: {answer.message}")

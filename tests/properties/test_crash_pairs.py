@@ -12,13 +12,17 @@ import pytest
 
 from landfall.checks import replacements as checks
 from landfall.checks.objects import NamedObject
+from landfall.driver.backfill import side_lane
+from landfall.driver.decide.undoing import Obstacle
 from landfall.driver.landing.goals import WHATEVER_COMES, UntilOffsets
 from landfall.driver.replacing.grace_period import GracePeriod
+from landfall.driver.replacing.undo import _Ledger
 from landfall.landed.pieces import Counting
 from landfall.lane.replacements import read_replaced
 from landfall.publish.tables import TablePublisher
 from tests.crashes.pairs import Feature, played
 from tests.crashes.playing import play_pairs
+from tests.crashes.verbs import Verb, came_through
 from tests.support import merged
 from tests.support.examples import share
 
@@ -26,6 +30,8 @@ Patch = pytest.MonkeyPatch
 SCHEDULES, CHUNKS = share(60), 3
 SEARCHED = 100
 """Schedules in one of which a broken rule must show."""
+VERBS_FROM = 0
+"""The first of those in which each verb of the way out comes through."""
 
 
 @pytest.mark.law
@@ -37,6 +43,17 @@ def test_whatever_meets_every_record_is_in_one_object(chunk: int) -> None:
         found.update(played(schedule))
 
     assert {Feature.COMPACTION, Feature.ROLLING} <= found.keys()
+
+
+def test_each_verb_of_the_way_out_comes_through() -> None:
+    missing = {*Verb}
+
+    for schedule in play_pairs(VERBS_FROM, VERBS_FROM + SEARCHED):
+        missing -= came_through(schedule)
+        if not missing:
+            break
+
+    assert not missing
 
 
 def _waits_for_no_publisher(patch: Patch) -> None:
@@ -77,6 +94,35 @@ def _tables_keep_what_retires(patch: Patch) -> None:
     patch.setattr(TablePublisher, "_retired_by_table", lambda *_: {})
 
 
+def _has_no_grace_period(patch: Patch) -> None:
+    """Old objects are deleted while somebody lists their folders."""
+    patch.setattr(GracePeriod, "over", lambda _, state, __: frozenset(state.retiring))
+
+
+def _names_no_remedy(patch: Patch) -> None:
+    """A refused undo does not name what to undo first."""
+    patch.setattr(_Ledger, "_in_the_way", lambda *_: "objects were replaced again since")
+
+
+def _names_a_remedy_in_vain(patch: Patch) -> None:
+    """A refused undo names itself as what to undo first."""
+
+    def in_the_way(_: _Ledger, __: Obstacle, slot: int, ___: frozenset[str]) -> str:
+        return f"objects were replaced again: undo that first (`landfall undo {slot}`)"
+
+    patch.setattr(_Ledger, "_in_the_way", in_the_way)
+
+
+def _leaves_what_is_discarded(patch: Patch) -> None:
+    """What a discarded backfill has landed stays."""
+    patch.setattr(side_lane, "is_landfall_object", lambda *_: False)
+
+
+def _uses_what_is_discarded(patch: Patch) -> None:
+    """A backfill that was discarded may be run again."""
+    patch.setattr(side_lane, "_check_not_discarded", lambda *_: None)
+
+
 def _calls_what_waits_a_fault(patch: Patch) -> None:
     """``fsck`` finds fault with old objects during their grace period."""
     check_stayed: Callable[..., Any] = checks.check_stayed
@@ -115,6 +161,11 @@ def _reads_nothing_new(patch: Patch) -> None:
         (_tables_keep_what_retires, "published too often", 3),
         (_calls_what_waits_a_fault, "fsck finds", 1),
         (_a_log_has_what_retired, "holds .*, and is not there", 6),
+        (_has_no_grace_period, "who lists for a moment misses", 0),
+        (_names_no_remedy, "undo is refused, and nothing helps", 0),
+        (_names_a_remedy_in_vain, "undo is refused, and its remedy leads back", 0),
+        (_leaves_what_is_discarded, "is discarded, and leaves", 0),
+        (_uses_what_is_discarded, "is discarded, and has a plan still", 0),
     ],
 )
 def test_each_rule_of_pairs_is_needed(

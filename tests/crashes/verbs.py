@@ -1,0 +1,61 @@
+"""The verbs of the way out, and which of them came through in a schedule.
+
+A person takes back, gives up or leaves out by a command what no driver may decide. A message that
+names such a command is only true if the command works, whatever else happens: each of them is
+played where features meet (``tests.crashes.pairs``), and counted once it came through.
+"""
+
+from enum import StrEnum
+
+from landfall.ledger import Hole, Lost, Record, Replace, Replay, Unblock
+from tests.crashes.judge import folded_records
+from tests.crashes.pairs import PairSchedule
+
+
+class Verb(StrEnum):
+    """A command, and for what."""
+
+    UNDO = "`landfall undo`, of a REPLACE that is applied"
+    GIVE_UP = "`landfall undo`, of a REPLACE whose objects are refused"
+    PROMOTE = "`landfall promote`"
+    DISCARD = "`landfall backfill discard`"
+    DISCARD_STUCK = "`landfall backfill discard`, of a backfill that cannot be landed"
+    REPLAY = "`landfall replay-dead-letters`"
+    SKIP_LOST_UPLOADS = "`landfall skip`, of objects that cannot be made again"
+    SKIP_LOST_OFFSETS = "`landfall skip`, of offsets that Kafka has lost"
+    UNBLOCK = "`landfall unblock`"
+
+
+def came_through(schedule: PairSchedule) -> set[Verb]:
+    """The verbs that were asked for in a schedule, and had their effect."""
+    with schedule.judging():
+        found = {_of(record) for _, record in folded_records(schedule)}
+    if schedule.trials.discarded:
+        found.add(Verb.DISCARD)
+    if schedule.trials.discarded_stuck:
+        found.add(Verb.DISCARD_STUCK)
+    return {verb for verb in found if verb}
+
+
+def _of(record: Record) -> Verb | None:
+    match record:
+        case Replace():
+            return _of_replace(record)
+        case Lost() | Hole():
+            is_lost = isinstance(record, Lost)
+            verb = Verb.SKIP_LOST_UPLOADS if is_lost else Verb.SKIP_LOST_OFFSETS
+            return verb if record.decision else None
+        case Replay():
+            return Verb.REPLAY
+        case Unblock():
+            return Verb.UNBLOCK
+        case _:
+            return None
+
+
+def _of_replace(record: Replace) -> Verb | None:
+    if record.backfill and record.instead == -1:
+        return Verb.PROMOTE
+    if record.decision is None or record.again:
+        return None
+    return Verb.UNDO if record.instead == -1 else Verb.GIVE_UP
