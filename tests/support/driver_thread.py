@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
 
+from msgspec import structs
+
 from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition, Phase, Status
 from landfall.api.spec import ConsumerGroup
+from landfall.api.verbs import Answer, Outcome, Request
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DECIDE_AGAIN_AFTER, DriverDeps
 from landfall.driver.core.observer import Observer
@@ -114,6 +117,19 @@ class DriverThread:
     def wake(self) -> None:
         """Let it look at the lane once more, if it stands by or rests."""
         self.contender._notifier.notify()
+
+    def decide(self, request: Request) -> Answer:
+        """The answer of its driver, whose time on a busy machine is not that of the request."""
+        named = structs.replace(request, id=request.id or f"request-{next(_names)}")
+        answers = [self.contender.decide(named)]
+
+        def is_final() -> bool:
+            if answers[-1].outcome is Outcome.WAITING:
+                answers.append(self.contender.decide(named))
+            return answers[-1].outcome is not Outcome.WAITING
+
+        wait_for(is_final, f"an answer to {request}")
+        return answers[-1]
 
     def until(self, condition: Callable[[Status], object], what: str) -> Status:
         """Return the first status for which this holds, of the last one and those to come."""

@@ -117,7 +117,7 @@ def test_no_copy_is_kept_once_the_way_back_has_expired(scene: Kept) -> None:
 def test_what_is_kept_in_its_place_can_be_brought_back(scene: Kept) -> None:
     driver, old = scene.merged(keep="7d", retain="7d")
 
-    answer = driver.contender.decide(asked(scene.planners[-1].slot))
+    answer = driver.decide(asked(scene.planners[-1].slot))
     driver.stop()
     scene.begin(8 * DAY, keep="7d", retain="7d")
     scene.until_done()
@@ -139,7 +139,7 @@ def test_a_driver_whose_clock_is_ahead_deletes_early_and_takes_no_row(scene: Kep
     assert not {*old} & {*scene.objects()}
     assert len(scene.kept()) == len(old)  # for readers of the ledger, and for the way back
     assert scene.is_whole()
-    assert ahead.contender.decide(asked(slot)).outcome is Outcome.DONE
+    assert ahead.decide(asked(slot)).outcome is Outcome.DONE
     wait_for(lambda: not scene.state().replacing, "the old objects back")
     assert len(scene.objects()) == len(old) + 1  # what was merged has a grace period, too
 

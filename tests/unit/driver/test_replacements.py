@@ -202,7 +202,7 @@ def test_what_is_not_deleted_yet_can_be_brought_back() -> None:
     for key in scene.kept():
         store.delete(key)
 
-    answer = driver.contender.decide(asked(planner.slot))
+    answer = driver.decide(asked(planner.slot))
     store.denies = False
     scene.until_done()
 
@@ -367,7 +367,7 @@ def test_readers_and_landing_go_on_while_new_objects_are_refused() -> None:
     scene.until_done()
     assert scene.is_whole()
     assert not {*before} & {*scene.objects()}
-    undone = last.contender.decide(asked(first.header.seq))
+    undone = last.decide(asked(first.header.seq))
     assert undone.outcome is Outcome.DONE, undone
     scene.until_done()
     assert scene.is_whole()
@@ -391,10 +391,10 @@ def test_what_is_refused_is_given_up_by_a_verb_and_may_be_replaced_again(where: 
     driver = scene.merging()
     before = scene.objects()
     (slot,) = scene.state().replacing
-    dry = driver.contender.decide(asked(slot, dry_run=True))
-    part = driver.contender.decide(asked(slot, output_partitions=("all",)))
+    dry = driver.decide(asked(slot, dry_run=True))
+    part = driver.decide(asked(slot, output_partitions=("all",)))
     if where == "a driver":
-        answer = driver.contender.decide(asked(slot))
+        answer = driver.decide(asked(slot))
     else:
         driver.stop()
         answer = scene.session().carry_out(asked(slot), take_over=False)
@@ -411,7 +411,7 @@ def test_what_is_refused_is_given_up_by_a_verb_and_may_be_replaced_again(where: 
     given_up, last = scene.replaces()
     assert last.decision is not None
     assert (last.slices, last.folders) == (given_up.slices, given_up.folders)
-    again = driver.contender.decide(asked(slot))
+    again = driver.decide(asked(slot))
     assert (again.outcome, "nothing to undo" in again.message) == (Outcome.REFUSED, True)
     scene.refusing.denies = False
     driver.stop()
@@ -521,7 +521,7 @@ def test_what_was_merged_comes_back_under_new_names(scene: Scene, where: str) ->
     before, slot = scene.objects(), scene.merge()
     (merged,) = scene.objects()
     if where == "a driver":
-        answer = driver.contender.decide(asked(slot))
+        answer = driver.decide(asked(slot))
     else:
         driver.stop()
         answer = scene.session().carry_out(asked(slot), take_over=False)
@@ -546,10 +546,10 @@ def test_what_was_merged_comes_back_under_new_names(scene: Scene, where: str) ->
 def test_an_undoing_can_be_undone(scene: Scene) -> None:
     driver = scene.landed()
     slot = scene.merge()
-    undone = driver.contender.decide(asked(slot))
+    undone = driver.decide(asked(slot))
     scene.until_done()
 
-    again = driver.contender.decide(asked(int(undone.message.rpartition(" ")[2])))
+    again = driver.decide(asked(int(undone.message.rpartition(" ")[2])))
     scene.until_done()
 
     assert again.outcome is Outcome.DONE
@@ -574,9 +574,9 @@ def test_objects_with_names_of_older_software_are_merged_and_undone(
     second = scene.merge()
     assert max(object_names.parse_key(key).plan for key in scene.objects()) >= first
     assert not any(".r" in key for key in scene.objects())
-    slot_of(driver.contender.decide(asked(second)))
+    slot_of(driver.decide(asked(second)))
     scene.until_done()
-    slot_of(driver.contender.decide(asked(first)))
+    slot_of(driver.decide(asked(first)))
     scene.until_done()
 
     assert len(scene.objects()) > 2
@@ -593,16 +593,16 @@ def slot_of(answer: Answer) -> int:
 def test_what_is_undone_already_is_refused_and_so_is_what_is_no_replacement(scene: Scene) -> None:
     driver = scene.landed()
     slot = scene.merge()
-    undone = slot_of(driver.contender.decide(asked(slot)))
+    undone = slot_of(driver.decide(asked(slot)))
     scene.until_done()
 
-    refused = driver.contender.decide(asked(slot))
+    refused = driver.decide(asked(slot))
 
     assert refused.outcome is Outcome.REFUSED
     assert f"replaced again in slot {undone}: undo that first (`landfall undo {undone}`)" in (
         refused.message
     )
-    no_replace = driver.contender.decide(asked(0))
+    no_replace = driver.decide(asked(0))
     assert (no_replace.outcome, no_replace.message) == (Outcome.REFUSED, "slot 0 is no REPLACE")
     driver.stop()
 
@@ -621,16 +621,16 @@ def test_an_earlier_merge_is_undone_after_the_later_one(scene: Scene) -> None:
     before, first = scene.objects(), scene.merge()
     second = merge_again(scene, driver)
 
-    refused = driver.contender.decide(asked(first))
-    undone = slot_of(driver.contender.decide(asked(second)))
+    refused = driver.decide(asked(first))
+    undone = slot_of(driver.decide(asked(second)))
     scene.until_done()
-    slot_of(driver.contender.decide(asked(first)))
+    slot_of(driver.decide(asked(first)))
     scene.until_done()
 
     assert f"undo that first (`landfall undo {second}`)" in refused.message
     assert len(scene.objects()) > len(before)
     assert scene.is_whole()
-    again = driver.contender.decide(asked(undone))
+    again = driver.decide(asked(undone))
     assert again.outcome is Outcome.REFUSED
     driver.stop()
 
@@ -638,12 +638,12 @@ def test_an_earlier_merge_is_undone_after_the_later_one(scene: Scene) -> None:
 def test_an_undoing_that_was_undone_is_no_obstacle(scene: Scene) -> None:
     driver = scene.landed()
     before, slot = scene.objects(), scene.merge()
-    undone = slot_of(driver.contender.decide(asked(slot)))
+    undone = slot_of(driver.decide(asked(slot)))
     scene.until_done()
-    slot_of(driver.contender.decide(asked(undone)))
+    slot_of(driver.decide(asked(undone)))
     scene.until_done()
 
-    slot_of(driver.contender.decide(asked(slot)))
+    slot_of(driver.decide(asked(slot)))
     scene.until_done()
 
     assert len(scene.objects()) == len(before)
@@ -670,9 +670,9 @@ def test_a_later_merge_that_lost_an_upload_is_no_obstacle(scene: Scene) -> None:
     second = merge_again(scene, driver)
 
     assert lost
-    nothing = driver.contender.decide(asked(second))
+    nothing = driver.decide(asked(second))
     assert (nothing.outcome, "nothing to undo" in nothing.message) == (Outcome.REFUSED, True)
-    slot_of(driver.contender.decide(asked(first)))
+    slot_of(driver.decide(asked(first)))
     scene.until_done()
     assert scene.is_whole()
     driver.stop()
@@ -683,7 +683,7 @@ def test_a_dry_run_records_nothing(scene: Scene) -> None:
     slot = scene.merge()
     seq = scene.state().seq
 
-    answer = driver.contender.decide(asked(slot, dry_run=True))
+    answer = driver.decide(asked(slot, dry_run=True))
 
     assert answer == Answer(
         Outcome.DRY_RUN, (f"REPLACE: {len(scene.kept())} objects back, instead of 1 object",)
@@ -702,7 +702,7 @@ def test_copies_expire_and_with_them_the_way_back(scene: Scene) -> None:
     assert delete_expired(scene.lane, state, WEEK, NOW + 2 * WEEK) == count_ > 0
 
     assert scene.kept() == []
-    answer = driver.contender.decide(asked(slot))
+    answer = driver.decide(asked(slot))
     assert answer.outcome is Outcome.FAILED
     assert "is gone" in answer.message
     assert scene.is_whole()
@@ -776,7 +776,7 @@ def test_if_the_store_loses_an_upload_the_old_objects_stay(scene: Scene) -> None
     records = [decode(seq, body) for seq, body in scene.lane.bodies()]
     replaces = [r for r in records if isinstance(r, Replace)]
     assert [r.instead for r in replaces] == [-1, planner.slot]
-    refused = driver.contender.decide(asked(replaces[-1].header.seq))
+    refused = driver.decide(asked(replaces[-1].header.seq))
     assert (refused.outcome, "nothing to undo" in refused.message) == (Outcome.REFUSED, True)
     driver.stop()
 
