@@ -1,6 +1,7 @@
 """Features that meet: the page that counts them is the code's, and many more schedules of them."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,37 @@ def test_tests_that_the_page_names_exist(test: str) -> None:
     file, _, name = test.partition("::")
 
     assert f"def {name or 'test_'}" in (ROOT / file).read_text()
+
+
+PLAYED: Mapping[str, str] = {
+    "machine": "of topics",
+    "feeds": "of files",
+    "losing": "of lost records",
+    "expiring": "of dead letters that expire",
+    "letters": "of their places",
+    "replacing": "of merges",
+    "promoting": "of promotions",
+    "pairs": "in which all of these meet",
+}
+"""By the name of a test file, how the page calls the schedules that it plays."""
+
+
+def test_the_page_says_how_many_schedules_ci_plays() -> None:
+    page = " ".join((ROOT / "docs/evidence/crash-machine.md").read_text().split())
+    counts = dict[str, int]()
+    for file in (ROOT / "tests/properties").glob("test_crash_*.py"):
+        if found := _schedules(file):
+            counts[file.stem.removeprefix("test_crash_")] = found
+
+    here = _schedules(Path(__file__))
+    assert counts.keys() == PLAYED.keys()
+    assert f"CI plays {sum(counts.values()) + here:,} schedules in `make test-rest`" in page
+    assert f"by `tests/crashes` {here} more of the last kind" in page
+    for name, what in PLAYED.items():
+        assert f"{counts[name]:,} {what}" in page
+
+
+def _schedules(file: Path) -> int:
+    """How many schedules a test file plays with all inputs; 0 if it says nothing of that."""
+    found = re.search(r"SCHEDULES.* = .*share\((\d+)\)", file.read_text())
+    return int(found[1]) if found else 0
