@@ -45,7 +45,9 @@ def filled(text: str, stack: Stack) -> str:
         "kafka.kafka:9092": str(stack.kafka),
         "s3: {region": f"s3: {{endpoint: '{stack.s3.endpoint}', pathStyle: true, region",
         "maxAge: 5m": "maxAge: 5s",
-        "  replicas: 1 ": "  executor: {cores: 1, resources: {requests: {cpu: 100m}}}\n  replicas: 1 ",
+        "  replicas: 1 ": (
+            "  executor: {cores: 1, resources: {requests: {cpu: 100m}}}\n  replicas: 1 "
+        ),
         **{f"{key}=…": f"{key}={value}" for key, value in stack.s3.env.items()},
     }
     for printed, own in values.items():

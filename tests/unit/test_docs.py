@@ -236,7 +236,9 @@ def test_the_example_of_a_test_of_a_plug_in_passes() -> None:
 def test_helm_gets_a_registry_wherever_a_page_installs_the_chart() -> None:
     def without(page: Path) -> list[object]:
         text = re.sub(r"\\\n\s*", "", page.read_text())
-        lines = re.findall(r"^.*helm (?:install|upgrade --install) .*charts/landfall.*", text, re.M)
+        lines = re.findall(
+            r"^.*helm (?:install|upgrade --install) .*charts/landfall.*", text, re.MULTILINE
+        )
         return [line for line in lines if "image.registry=" not in line]
 
     assert by_page(without) == {}

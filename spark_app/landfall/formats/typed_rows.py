@@ -40,8 +40,8 @@ def _integers(batch: pa.RecordBatch, name: str) -> list[int | None]:
 def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     """Return the rows as Python's values that JSON can hold, with maps as dictionaries.
 
-    Keys that are flags become text. Python has no nanoseconds, so they are cut, and only the years 1
-    to 9999: in a row with another time, all times are numbers, of their own unit since 1970.
+    Keys that are flags become text. Python has no nanoseconds, so they are cut, and only the years
+    1 to 9999: in a row with another time, all times are numbers, of their own unit since 1970.
     """
     try:
         found: list[dict[str, Any]] = _converted(batch, _in_microseconds).to_pylist(

@@ -109,7 +109,7 @@ def test_wrong_defaults_end_the_operator_at_the_start(flags: list[str]) -> None:
         read(flags, {})
 
 
-def test_images_are_pulled_as_the_operator_is_told_unless_a_group_says_otherwise() -> None:
+def test_a_group_pulls_images_by_its_own_policy_or_by_the_operators() -> None:
     context = replace(SITE, image_pull_policy="Always")
 
     for own, expected in (({}, "Always"), ({"imagePullPolicy": "Never"}, "Never")):
