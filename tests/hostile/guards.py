@@ -240,6 +240,66 @@ def _usual_cipher(module: Any) -> None:
     )
 
 
+def _names_are_arguments(module: Any) -> None:
+    """Give protoc the names of references as arguments, in this process's folder."""
+    from contextlib import suppress
+
+    def compiled(_: str, texts: Any, __: Any = None) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in texts.items():
+                with suppress(OSError):
+                    Path(folder, name.replace("/", "-")).write_text(text)
+            options = [f"-I{folder}", f"--descriptor_set_out={folder}/made"]
+            command = [sys.executable, "-m", "grpc_tools.protoc", *options, *texts]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+        raise ValueError(f"protoc: {run.stderr}")
+
+    module.check_names, module._checked, module._compiled = _nothing, str, compiled
+
+
+def _image_without(*lines: str) -> Change:
+    """Leave lines out of the Dockerfile."""
+
+    def change(module: Any) -> None:
+        dockerfile = module.dockerfile
+
+        def shorter() -> str:
+            text: str = dockerfile()
+            for line in lines:
+                assert f"\n{line}\n" in text, line
+                text = text.replace(f"\n{line}\n", "\n")
+            return text
+
+        module.dockerfile = shorter
+
+    return change
+
+
+def _script_with(name: str, there: str, instead: str) -> Change:
+    """Change a script in ``docker``, in a copy of it."""
+
+    def change(module: Any) -> None:
+        script = module.script
+
+        def changed(asked: str) -> Path:
+            found: Path = script(asked)
+            text = found.read_text()
+            if asked != name:
+                return found
+            assert there in text, there
+            copy = Path(tempfile.mkdtemp()) / "docker" / name
+            copy.parent.mkdir()
+            copy.write_text(text.replace(there, instead))
+            copy.chmod(0o755)
+            return copy
+
+        module.script = changed
+
+    return change
+
+
+_IMAGES = "tests.support.images"
+_TRIMMED = "tests/integration/test_trimmed_spark.py"
 _SCHEMAS, _PUBLISH = "tests/unit/schemas", "tests/unit/publish"
 _MANIFESTS = "tests/unit/landfall_operator/test_manifests.py::test_"
 _TENANT = "test_tenant.py::test_"
@@ -528,6 +588,46 @@ GUARDS: dict[str, Guard] = {
         "a step of reading may take any memory",
         {"landfall.memory_limit": _unbounded},
     ),
+    "arguments of protoc": Guard(
+        f"{_SCHEMAS}/test_hostile_names.py::test_names_of_references_start_no_program",
+        "names of references are arguments of protoc (C1 of the findings)",
+        {"landfall.schemas.proto_files": _names_are_arguments},
+    ),
+    "files of arguments": Guard(
+        f"{_SCHEMAS}/test_hostile_names.py::test_names_of_references_read_no_file",
+        "names of references are arguments of protoc",
+        {"landfall.schemas.proto_files": _names_are_arguments},
+    ),
+    "texts of schemas": Guard(
+        f"{_SCHEMAS}/test_hostile_names.py::test_what_a_described_file_imports_is_no_text_of_ours",
+        "a name is put into the text of a schema as it is (low 6)",
+        {"landfall.schemas.proto_files": _set("_checked", str)},
+    ),
+    "working folder of images": Guard(
+        "tests/unit/test_repository.py::test_images_import_nothing_from_the_working_folder",
+        "images do not set `PYTHONSAFEPATH` (low 3)",
+        {_IMAGES: _image_without("ENV PYTHONSAFEPATH=1")},
+    ),
+    "digests of bases": Guard(
+        "tests/unit/test_release.py::test_a_base_without_a_digest_is_refused",
+        "`docker/release` takes any base image (M8)",
+        {_IMAGES: _script_with("release", "[a-z0-9][a-z0-9._:/-]*@sha256:[0-9a-f]{64}", ".*")},
+    ),
+    "texts of licenses": Guard(
+        f"{_TRIMMED}::test_the_texts_of_licenses_stay",
+        "`docker/trim-spark` deletes texts of licenses (M8)",
+        {_IMAGES: _script_with("trim-spark", "rm -rf examples", "rm -rf licenses examples")},
+    ),
+    "jars that scanners report": Guard(
+        f"{_TRIMMED}::test_what_scanners_report_is_gone",
+        "`docker/trim-spark` keeps `commons-lang` 2.6 (M8)",
+        {_IMAGES: _script_with("trim-spark", "commons-lang-2*", "")},
+    ),
+    "bills of materials": Guard(
+        "tests/integration/test_sbom.py::test_both_images_have_them",
+        "an image has no bill of materials (M8)",
+        {_IMAGES: _image_without("COPY --from=spark-bom /made/ /opt/landfall/")},
+    ),
     "memory of ORC": Guard(
         "tests/unit/test_memory_limit.py::test_a_value_of_orc_ends_a_process_at_most",
         "a step of reading may take any memory",
@@ -642,7 +742,7 @@ def play(names: list[str]) -> dict[str, str]:
     cases = [f"{file}::{of}" for file, of in found]
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "junit.xml"
-        marked = "" if cases[0].startswith(str(ROOT / "tests/unit")) else "full"
+        marked = "full" if found[0][0].is_relative_to(ROOT / "tests/hostile") else ""
         options = ["-n0", "-q", "-p", "no:randomly", "-m", marked, f"--junitxml={result}"]
         options += ["--timeout=300"] if not marked else []
         subprocess.run(

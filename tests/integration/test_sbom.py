@@ -9,7 +9,7 @@ import pyspark
 import pytest
 
 from dev.tools import sbom
-from tests.support.markdown import ROOT
+from tests.support.images import started
 
 pytestmark = pytest.mark.xdist_group("sbom")
 
@@ -58,8 +58,5 @@ def test_the_same_packages_give_the_same_bytes(made: Path, tmp_path: Path) -> No
 
 
 def test_both_images_have_them() -> None:
-    last = re.split(r"^FROM ", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE)
-    started = [stage for stage in last if "\nENTRYPOINT " in stage]
-
-    for target, stage in zip(("operator", "spark"), started, strict=True):
+    for target, stage in zip(("operator", "spark"), started(), strict=True):
         assert f"\nCOPY --from={target}-bom /made/ /opt/landfall/\n" in stage

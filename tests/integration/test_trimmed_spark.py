@@ -12,6 +12,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.support.images import script
 from tests.support.markdown import ROOT
 
 INSTALLED = Path(pyspark.__file__).parent
@@ -40,7 +41,7 @@ def trimmed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the installed pyspark, trimmed as in the image."""
     folder = tmp_path_factory.mktemp("trimmed") / "pyspark"
     subprocess.run(["cp", "-r", "--symbolic-link", str(INSTALLED), str(folder)], check=True)
-    subprocess.run([str(ROOT / "docker/trim-spark"), str(folder)], check=True)
+    subprocess.run([str(script("trim-spark")), str(folder)], check=True)
     return folder
 
 

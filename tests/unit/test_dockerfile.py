@@ -8,11 +8,11 @@ everybody, whatever the umask of the checkout was that the image was built from.
 import re
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 
 import pytest
 
-DOCKERFILE = Path(__file__).parents[2] / "Dockerfile"
+from tests.support.images import dockerfile
+
 IMAGES = ("operator", "spark")
 
 
@@ -34,7 +34,7 @@ class Stage:
 
 
 def stages() -> dict[str, Stage]:
-    text = re.sub(r"^ *#.*\n", "", DOCKERFILE.read_text(), flags=re.MULTILINE)
+    text = re.sub(r"^ *#.*\n", "", dockerfile(), flags=re.MULTILINE)
     found, current = dict[str, Stage](), Stage("")
     for line in re.sub(r"\\\n", " ", text).splitlines():
         name, _, arguments = line.strip().partition(" ")

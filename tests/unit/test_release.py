@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.images import script
+
 DIGEST = f"@sha256:{'0a' * 32}"
 BASE, RUST = f"registry.example:5000/debian:trixie-slim{DIGEST}", f"rust{DIGEST}"
 DOCKER = '#!/bin/sh\nprintf "%s\\n" "$*" >> "$(dirname "$0")/said"\n'
@@ -24,7 +25,7 @@ def docker(tmp_path: Path) -> Path:
 def release(docker: Path, *arguments: str) -> tuple[int, str, str]:
     """Run ``docker/release``; returns the exit code, the error, and what docker was asked for."""
     run = subprocess.run(
-        [ROOT / "docker/release", *arguments],
+        [script("release"), *arguments],
         env={**os.environ, "DOCKER": str(docker)},
         capture_output=True,
         text=True,

@@ -119,9 +119,9 @@ def test_names_of_references_start_no_program(
     with watched(monkeypatch, folder) as started:
         decoded = decode_protobuf(protobuf(MAIN, *shell))
 
+    assert [*tmp_path.rglob("*")] == [folder], "code of the attacker ran"
     assert "a reference is called '--plugin=protoc-gen-x=/bin/sh'" in errors(decoded)[0]
     assert started == []
-    assert [*tmp_path.rglob("*")] == [folder]
 
 
 def test_names_of_references_read_no_file(tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_names_of_references_read_no_file(tmp_path: Path) -> None:
 
     decoded = decode_protobuf(protobuf(MAIN, (f"@{secret}", TEXT)))
 
-    assert errors(decoded)[0].startswith("protobuf: schema id 7: a reference is called '@/")
     assert "hunter2" not in errors(decoded)[0]
+    assert errors(decoded)[0].startswith("protobuf: schema id 7: a reference is called '@/")
 
 
 def test_protoc_gets_no_environment_and_the_same_arguments_for_all(
