@@ -29,6 +29,8 @@ from landfall.publish.events.web import Answer, Request, WebServer, timeout_opti
 
 PAGE = 100
 """How many assets are requested at a time, and how many of the latest events are searched."""
+MAX_ASSETS = 10_000
+"""More assets whose URI or name contains the one that is searched are not looked at."""
 _MAX_KEY = 250
 _UNITS = tuple(unit.value.capitalize() for unit in Unit)
 
@@ -143,12 +145,18 @@ class Airflow:
         for what in ("uri", "name"):
             offset, total = 0, 1
             while offset < total:
+                if offset > MAX_ASSETS:
+                    raise DestinationAway(
+                        f"{self.server.name}: its list of assets with {asset} has no end"
+                    )
                 query = urlencode({f"{what}_pattern": asset, "limit": PAGE, "offset": offset})
                 answer = self._checked(Request("GET", f"/api/v2/assets?{query}"))
                 page = self._decoded(answer, _Assets)
                 yield from (each.id for each in page.assets if getattr(each, what) == asset)
                 # More pages may follow one that is shorter than asked for.
-                offset, total = offset + max(len(page.assets), 1), page.total_entries
+                offset, total = offset + len(page.assets), page.total_entries
+                if not page.assets:
+                    break
 
     def _checked(self, request: Request) -> Answer:
         return self._check(self._ask(request))

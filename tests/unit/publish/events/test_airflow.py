@@ -149,6 +149,27 @@ def test_an_asset_is_found_by_its_name_on_any_page(airflow: FakeAirflow) -> None
     assert {each["asset_id"] for each in airflow.events} == {9}
 
 
+@pytest.mark.parametrize(
+    ("assets", "error"), [(100, "its list of assets with .* has no end"), (0, "no DAG knows")]
+)
+@pytest.mark.timeout(60)
+def test_a_list_of_assets_without_end_is_given_up(
+    airflow: FakeAirflow, assets: int, error: str
+) -> None:
+    page = [{"id": n, "uri": "another", "name": "one"} for n in range(assets)]
+
+    def endless(asked: Asked) -> tuple[int, object]:
+        status, answer = airflow.reply(asked)
+        if urlsplit(asked.path).path == "/api/v2/assets":
+            return 200, {"assets": page, "total_entries": 2**62}
+        return status, answer
+
+    airflow.server.reply = endless
+
+    with pytest.raises(DestinationAway, match=error):
+        event_ledger(airflow).publish()
+
+
 def test_a_token_that_is_no_longer_valid_is_fetched_anew(airflow: FakeAirflow) -> None:
     scene = event_ledger(airflow)
     publisher = scene.publisher()
