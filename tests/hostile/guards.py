@@ -298,6 +298,7 @@ def _script_with(name: str, there: str, instead: str) -> Change:
     return change
 
 
+_EXPIRY = "tests/unit/driver/test_dead_letter_expiry.py"
 _IMAGES = "tests.support.images"
 _TRIMMED = "tests/integration/test_trimmed_spark.py"
 _SCHEMAS, _PUBLISH = "tests/unit/schemas", "tests/unit/publish"
@@ -627,6 +628,35 @@ GUARDS: dict[str, Guard] = {
         "tests/integration/test_sbom.py::test_both_images_have_them",
         "an image has no bill of materials (M8)",
         {_IMAGES: _image_without("COPY --from=spark-bom /made/ /opt/landfall/")},
+    ),
+    "expiry of dead letters alone": Guard(
+        f"{_EXPIRY}::test_old_dead_letters_are_deleted_and_nothing_else",
+        "`badRecords.retain` deletes objects of all kinds (M9)",
+        {"landfall.driver.landing.dead_letter_expiry": _set("_is_letters", lambda _: True)},
+    ),
+    "record of an expiry": Guard(
+        f"{_EXPIRY}::test_fsck_counts_what_has_expired_and_finds_what_is_lost",
+        "dead letters are deleted before a record of it (M9)",
+        {
+            "landfall.driver.landing.dead_letter_expiry": _set(
+                "ExpirySweep._say", lambda _, expired, *__: expired
+            )
+        },
+    ),
+    "expiry during a replay": Guard(
+        f"{_EXPIRY}::test_what_an_unfinished_replay_has_read_stays",
+        "dead letters expire while a replay needs them (M9)",
+        {
+            "landfall.driver.landing.dead_letter_expiry": _set(
+                "ExpirySweep._needed", lambda *_: frozenset()
+            )
+        },
+    ),
+    "places of dead letters": Guard(
+        "tests/unit/store/test_routed.py"
+        "::test_dead_letters_and_their_copies_are_in_their_own_place",
+        "dead letters of `badRecords.url` are in the output root (M9)",
+        {"landfall.ledger.names.object_names": _set("letters_place", lambda _: "")},
     ),
     "memory of ORC": Guard(
         "tests/unit/test_memory_limit.py::test_a_value_of_orc_ends_a_process_at_most",
