@@ -92,6 +92,35 @@ def parquet(file: BinaryIO, what: str = "Parquet file") -> Columns:
     return Columns(what, found.schema_arrow, metadata, found.num_row_groups, read)
 
 
+_LETTERS: Mapping[str, Callable[[pa.DataType], bool]] = MappingProxyType(
+    {
+        "partition": pa.types.is_int32,
+        "offset": pa.types.is_int64,
+        "timestamp": pa.types.is_timestamp,
+        "key": pa.types.is_binary,
+        "value": pa.types.is_binary,
+        "headers": pa.types.is_list,
+        "error": pa.types.is_string,
+    }
+)
+"""The columns of dead letters that are read, and their types."""
+
+
+def dead_letters(file: BinaryIO) -> Columns:
+    """Open dead letters in the same way; raises ValueError also if they lack a column."""
+    found = parquet(file, "dead letters")
+    check_dead_letters(found.schema)
+    return found
+
+
+def check_dead_letters(schema: pa.Schema) -> None:
+    """Return if these are the columns of dead letters; raises ValueError if they are not."""
+    for name, is_type in _LETTERS.items():
+        at = schema.get_field_index(name)  # -1 for two of this name, too
+        if at < 0 or not is_type(schema.field(at).type):
+            raise ValueError(f"damaged dead letters: column {name} is not as Landfall writes it")
+
+
 def orc(file: BinaryIO, what: str = "ORC file") -> Columns:
     """Open an ORC file in the same way."""
     from pyarrow import orc as arrow_orc  # noqa: PLC0415  # tasks that write none need not load it

@@ -37,21 +37,24 @@ def _integers(batch: pa.RecordBatch, name: str) -> list[int | None]:
     return integers
 
 
-def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+def plain_rows(batch: pa.RecordBatch, *, whole_maps: bool = False) -> list[dict[str, Any]]:
     """Return the rows as Python's values that JSON can hold, with maps as dictionaries.
 
     Keys that are flags become text. Python has no nanoseconds, so they are cut, and only the years
     1 to 9999: in a row with another time, all times are numbers, of their own unit since 1970.
+    With ``whole_maps``, maps are lists of pairs: dictionaries lose keys that come twice.
     """
+    maps = None if whole_maps else "lossy"
+    found: list[dict[str, Any]]
     try:
-        found: list[dict[str, Any]] = _converted(batch, _in_microseconds).to_pylist(
-            maps_as_pydicts="lossy"
-        )
+        found = _converted(batch, _in_microseconds).to_pylist(maps_as_pydicts=maps)
     except (OverflowError, ValueError):
         if len(batch) > 1:
-            return [row for at in range(len(batch)) for row in plain_rows(batch.slice(at, 1))]
-        found = _converted(batch, _as_number).to_pylist(maps_as_pydicts="lossy")
-    return _with_text(found) if any(_has_flag_keys(column.type) for column in batch) else found
+            alone = (batch.slice(at, 1) for at in range(len(batch)))
+            return [row for one in alone for row in plain_rows(one, whole_maps=whole_maps)]
+        found = _converted(batch, _as_number).to_pylist(maps_as_pydicts=maps)
+    has_flags = not whole_maps and any(_has_flag_keys(column.type) for column in batch)
+    return _with_text(found) if has_flags else found
 
 
 def _converted(batch: pa.RecordBatch, convert: Convert) -> pa.RecordBatch:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from landfall.api.spec import Output
 from landfall.errors import Reason, Stalled
+from landfall.formats.typed_rows import plain_rows
 from landfall.ledger.names import object_names
 from landfall.reading import rows
 from landfall.reading.files import File
@@ -246,7 +247,7 @@ def _samples(lane: Lane, files: Sequence[File], only: _Only, count: int) -> Iter
 
 
 def _sample(file: File, row: int, one: pa.RecordBatch) -> Sample:
-    columns: dict[str, Any] = one.to_pylist()[0]
+    columns: dict[str, Any] = plain_rows(one)[0]
     offset = columns.pop("offset", None)
     shown = columns["value"] if columns.keys() == {"value"} else columns
     text = shown.decode(errors="replace") if isinstance(shown, bytes) else str(shown)
@@ -298,6 +299,8 @@ def _rows_of(lane: Lane, body: Bytes) -> Iterator[tuple[pa.RecordBatch, bool]]:
     """All rows of an object, and whether they have columns of their own."""
     if object_names.is_system_key(body.file.key):
         for batch in rows.batches(body, _LETTERS_OUTPUT, _LETTERS):
+            if not {*_LETTERS} <= {*batch.schema.names}:
+                raise Stalled(Reason.OBJECT_LOST, f"{body.file.key}: these are no dead letters")
             yield batch.select(_LETTERS), False
     else:
         output = lane.made_by(body.file)
@@ -308,6 +311,6 @@ def _rows_of(lane: Lane, body: Bytes) -> Iterator[tuple[pa.RecordBatch, bool]]:
 def _identities(batch: pa.RecordBatch, *, typed: bool) -> Iterator[object]:
     """Return the values that distinguish the rows of a batch from other rows."""
     if typed:  # as text: values may be lists, and NaN equals nothing
-        yield from (repr(sorted(row.items())) for row in batch.to_pylist())
+        yield from (repr(sorted(row.items())) for row in plain_rows(batch, whole_maps=True))
     else:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)

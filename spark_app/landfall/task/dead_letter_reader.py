@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.errors import Reason, Stalled
+from landfall.formats.column_reading import check_dead_letters, damage
 from landfall.ledger.names.object_names import Origin
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.memory_limit import bounded, steps
@@ -24,6 +25,7 @@ from landfall.store import Objects
 from landfall.task.dead_letters import kafka_timestamp
 
 CHUNK_ROWS = 10_000
+_MAX_OFFSET = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,10 @@ def measure(objects: Objects, key: str, origin: Origin) -> DeadLetters:
     with _parquet(objects, key) as file:
         batches = steps(file.iter_batches(CHUNK_ROWS, columns=["offset"]))
         offsets = [batch.column(0) for batch in batches]
-    rows, last = sum(map(len, offsets)), offsets[-1][-1].as_py()
+    rows = sum(map(len, offsets))
+    last = offsets[-1][-1].as_py() if rows else None
+    if last is None or not origin.start <= last < _MAX_OFFSET:
+        raise _damaged(key, f"its last offset is {last}")
     tp = TopicPartition(origin.topic, origin.partition)
     return DeadLetters(key, Slice(tp, OffsetRange(origin.start, last + 1)), rows)
 
@@ -87,20 +92,27 @@ def _parquet(objects: Objects, key: str) -> Iterator[pq.ParquetFile]:
         try:
             with objects.open(key) as stream:
                 shutil.copyfileobj(stream, file)
-            with bounded():
-                opened = pq.ParquetFile(file)
-            yield opened
         except FileNotFoundError as error:
             raise Stalled(Reason.OBJECT_LOST, f"{key}: there is no such object") from error
-        except pa.ArrowException as error:
-            raise Stalled(Reason.OBJECT_LOST, f"{key}: damaged: {error}") from error
+        try:
+            with damage("dead letters"):
+                with bounded():
+                    opened = pq.ParquetFile(file, page_checksum_verification=True)
+                check_dead_letters(opened.schema_arrow)
+                yield opened
+        except ValueError as error:
+            raise _damaged(key, str(error)) from error
+
+
+def _damaged(key: str, why: str) -> Stalled:
+    return Stalled(Reason.OBJECT_LOST, f"{key}: damaged: {why}")
 
 
 def _records(tp: TopicPartition, batch: pa.RecordBatch) -> Records:
     column = batch.column("timestamp").cast(pa.timestamp("ms")).cast(pa.int64())
     timestamps = column.fill_null(-1).to_numpy().copy()
     for row in np.flatnonzero(column.is_null()):
-        timestamps[row] = kafka_timestamp(batch.column("error")[row].as_py())
+        timestamps[row] = kafka_timestamp(batch.column("error")[row].as_py() or "")
     return of_columns(
         tp,
         batch.column("offset").to_numpy(),

@@ -28,7 +28,9 @@ LAYOUT = Layout(timestamps=True, keys=True, headers=True)
 
 _FORMAT = Parquet.of({"envelope": False})
 _LEFT_OUT = "; Kafka timestamp {} is left out"
-_TIMESTAMP = re.compile(r"; Kafka timestamp (-?[0-9]+) is left out\Z")
+_TIMESTAMP = re.compile(r"; Kafka timestamp (-?[0-9]{1,19}) is left out\Z")
+_LAST = 2**63 - 1
+"""The last time that Kafka's records can have."""
 
 
 class DeadLetterEncoder:
@@ -90,7 +92,7 @@ def dead_letter_rows(records: Records, bad: Sequence[BadRecord]) -> ChosenRows:
 def kafka_timestamp(error: str) -> int:
     """Return the Kafka timestamp of a dead letter that has none in its column; -1 for none."""
     found = _TIMESTAMP.search(error)
-    return int(found[1]) if found else -1
+    return max(min(int(found[1]), _LAST), -_LAST - 1) if found else -1
 
 
 def _without_headers(error: str) -> str:

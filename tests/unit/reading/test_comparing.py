@@ -74,6 +74,29 @@ def test_rows_are_the_same_in_milliseconds_and_in_microseconds() -> None:
     assert found.is_same
 
 
+def test_times_of_years_that_python_does_not_have_are_compared() -> None:
+    year_20000, lanes = 568_971_820_800_000_000, []
+    for times in ([year_20000, 0], [0, year_20000 + 1]):
+        of_rows, body = lane("Parquet", (FOLDER, rows(1, 2))), io.BytesIO()
+        pq.write_table(pa.table({"at": pa.array(times, pa.timestamp("us", "UTC"))}), body)
+        of_rows.store.overwrite(of_rows.files[0].key, body.getvalue())
+        lanes.append(of_rows)
+
+    (found,) = compared(*lanes)
+
+    assert (found.only_old, found.only_new) == (1, 1)
+    assert [each.text for each in found.old_sample] == [f"{{'at': {year_20000}}}"]
+    assert [each.text for each in found.new_sample] == [f"{{'at': {year_20000 + 1}}}"]
+
+
+def test_a_table_of_somebody_else_is_no_object_of_dead_letters() -> None:
+    folder = object_names.dead_letters_prefix("shop", "clicks").rstrip("/")
+    forged = lane("Json", (folder, rows(1)))
+
+    with pytest.raises(Stalled, match="these are no dead letters"):
+        compared(forged, forged)
+
+
 @pytest.mark.parametrize("format_", ["Json", "Text", "Parquet", "Avro", "Orc"])
 def test_rows_that_only_one_lane_has_are_counted_and_shown(format_: str) -> None:
     old = lane(format_, (FOLDER, rows(1, 2, 3, 4)))

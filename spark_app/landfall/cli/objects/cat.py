@@ -4,7 +4,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
@@ -132,9 +132,10 @@ def _lines(output: Output, store: Store, key: str, *, as_json: bool) -> Iterator
             yield stream.read()  # a record of the ledger, or a snapshot
         elif is_system and ("/dead-letters/" in original or object_names.letters_place(original)):
             # Parquet, with any format of the group's data objects.
-            for letter in read_back.dead_letters(stream):
-                fields = {name: printable(value) for name, value in letter.items()}
-                yield msgspec.json.encode(fields)
+            with _damage(f"{output.url}/{key}", "dead letters"):
+                for letter in read_back.dead_letters(stream):
+                    fields = {name: printable(value) for name, value in letter.items()}
+                    yield msgspec.json.encode(fields)
         else:
             yield from _rows(output, key, stream, as_json=as_json)
 
@@ -145,11 +146,17 @@ def _rows(output: Output, key: str, stream: BinaryIO, *, as_json: bool) -> Itera
     Raises:
         Stalled: SPEC_INVALID, the object is not in this format, or it is damaged.
     """
-    try:
+    with _damage(f"{output.url}/{key}", output.format):
         for row in output_format(output).rows(stream):
             yield _as_json(row) if as_json else _as_text(row)
+
+
+@contextmanager
+def _damage(url: str, form: str) -> Iterator[None]:
+    try:
+        yield
     except ValueError as error:
-        message = f"{output.url}/{key}: cannot be read as {output.format}: {error}"
+        message = f"{url}: cannot be read as {form}: {error}"
         raise Stalled(Reason.SPEC_INVALID, message) from error
 
 

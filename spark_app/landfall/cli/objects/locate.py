@@ -326,10 +326,17 @@ class Lookup:
         return output_format(output)
 
     def _offsets(self, place: Place) -> list[int | None]:
-        """The offsets of the rows of a place, as the object stores them."""
+        """The offsets of the rows of a place, as the object stores them.
+
+        Raises:
+            Stalled: OBJECT_LOST, the object is damaged.
+        """
         rows = read_back.rows(self.opened, self._format(place), place.landed)
         end = place.first_row + place.rows.rows
-        return [known for known, _ in islice(rows, place.first_row, end)]
+        try:
+            return [known for known, _ in islice(rows, place.first_row, end)]
+        except (ValueError, EOFError) as error:
+            raise Stalled(Reason.OBJECT_LOST, f"{place.key}: damaged: {error}") from error
 
     def _given_up(self, given_up: list[Place]) -> Answer:
         """The answer if an object that may hold the offset can never be recreated."""

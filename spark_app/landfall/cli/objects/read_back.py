@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from landfall.api.spec import Output
 from landfall.checks.coverage import ReadBack
 from landfall.checks.payloads import KafkaRecords, payload_hashes
 from landfall.cli.group_store import GroupStore
-from landfall.formats import Format
-from landfall.formats.column_reading import copied, parquet
+from landfall.formats import Format, column_reading
+from landfall.formats.column_reading import copied
+from landfall.formats.typed_rows import plain_rows
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.pipeline.decoders.half_pairs import without_half_pairs
@@ -46,12 +47,14 @@ def normalizer(format_name: str) -> Normalizer:
 def dead_letters(stream: BinaryIO) -> Iterator[dict[str, object]]:
     """The dead letters in a Parquet object with their coordinates, one dictionary each.
 
+    A Kafka timestamp of a year that Python does not have is a number, microseconds since 1970.
+
     Raises:
-        ValueError: the bytes are not Parquet.
+        ValueError: the object is damaged, or not of dead letters.
     """
     with copied(stream) as file:
-        for batch in parquet(file, "dead letters").batches(_READ_ROWS):
-            yield from batch.to_pylist()
+        for batch in column_reading.dead_letters(file).batches(_READ_ROWS):
+            yield from plain_rows(batch)
 
 
 def rows(
@@ -67,10 +70,16 @@ def rows(
     """
     with _opened(opened, landed.key) as stream:
         if landed.kind is ObjectKind.DEAD_LETTERS:
-            letters = dead_letters(stream)
-            yield from ((cast("int", x["offset"]), cast("Payload", x["value"])) for x in letters)
+            yield from _payloads(stream)
         else:
             yield from ((row.offset, row.value) for row in format_.rows(stream))
+
+
+def _payloads(letters: BinaryIO) -> Iterator[tuple[int, Payload]]:
+    with copied(letters) as file:
+        columns = ("offset", "value")
+        for batch in column_reading.dead_letters(file).batches(_READ_ROWS, columns):
+            yield from zip(*(batch[name].to_pylist() for name in columns), strict=True)
 
 
 def _opened(opened: GroupStore, key: str) -> AbstractContextManager[BinaryIO]:

@@ -117,6 +117,19 @@ def test_locate_names_object_and_row(made: Landed, capsys: Captured) -> None:
     assert f"00000000000000000010{made.sample.extension}  row 3 of 15" in text
 
 
+def test_locate_names_a_damaged_object(landed: Make, capsys: Captured) -> None:
+    made = landed("SequenceFile")
+    whole = made.sample.land(TP, 10, 20)
+    some = made.sample.upload(whole.objects[0].upload.key, [10, 13, 19])
+    part = made.sample.land(TP, 10, 20, objects=(some,), landed=3, filtered=7)
+    made.sample.commit(part).applied()
+    file = made.root / some.upload.key
+    file.write_bytes(file.read_bytes()[:-5])
+
+    assert main(["locate", made.file, "clicks", "0", "13"]) == ExitCode.STALLED
+    assert f"{some.upload.key}: damaged" in capsys.readouterr().err.replace("\n", "")
+
+
 def test_locate_says_what_was_read_from_another_group(landed: Make, capsys: Captured) -> None:
     made = landed("Json")
     made.sample.commit(made.sample.land(TP, 10, 15, read_from="backup")).applied()
