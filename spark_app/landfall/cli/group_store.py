@@ -1,7 +1,7 @@
 """Opens a group for commands that examine it: the group, its store and its ledger."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +13,8 @@ from landfall import ledger
 from landfall.api import group_file
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup, Output, TopicSpecs
+from landfall.api.spec.publish import PublisherEntry
+from landfall.api.words import did_you_mean
 from landfall.cli.text import console
 from landfall.driver.process.startup import (
     check_secrets,
@@ -20,6 +22,7 @@ from landfall.driver.process.startup import (
     kafka_servers,
     store_servers,
 )
+from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.seen import SeenObjects
 from landfall.lane.stores import open_stores
@@ -128,6 +131,24 @@ class GroupStore:
         state = self.lane.read()
         through = SeenObjects(self.store.stat, self.new_pool).through(state)
         return replace(state, applied_through=through)
+
+    def publishers(self, names: Sequence[str]) -> tuple[PublisherEntry, ...]:
+        """Return the publishers of the group by name; all of them for no names.
+
+        Raises:
+            Stalled: SPEC_INVALID, the group has no publishers, or none of such a name.
+        """
+        known = {entry.name: entry for entry in self.group.spec.publish}
+        if not known:
+            raise Stalled(Reason.SPEC_INVALID, "spec.publish: the group has no publishers")
+        for name in names:
+            if name not in known:
+                raise Stalled(
+                    Reason.SPEC_INVALID,
+                    f"no publisher {name!r}{did_you_mean(name, known)}; "
+                    f"the group has {', '.join(known)}",
+                )
+        return tuple(known[name] for name in dict.fromkeys(names or known))
 
     def url(self, key: str) -> str:
         """The full URL of an object, as people and other tools need it."""

@@ -19,7 +19,7 @@ from landfall.cli.decide import add_verbs
 from landfall.cli.distributions import add_commands
 from landfall.cli.feeds import add_files
 from landfall.cli.land import add_backfill, add_publish, add_run
-from landfall.cli.look import add_log, add_ls, add_status, add_top
+from landfall.cli.look import add_log, add_ls, add_status, add_table, add_top
 from landfall.cli.objects import (
     add_cat,
     add_fsck,
@@ -80,6 +80,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
     "look": {
         "status": "look.status:status",
         "top": "look.top:top",
+        "table": "look.table:table",
         "log": "look.log:log",
         "ls": "look.ls:ls",
         "locate": "objects.locate:locate",
@@ -170,7 +171,7 @@ def parser() -> argparse.ArgumentParser:
         add(new)
     for add in (add_init, add_explain, add_try, add_publish, add_manifest, add_scan):
         add(new)
-    for add in (add_log, add_ls, add_top, add_verbs):
+    for add in (add_table, add_log, add_ls, add_top, add_verbs):
         add(new)
     add_files(new, nested)
     add_backfill(new, nested)

@@ -4,10 +4,21 @@ There is no other way to such a list, so one that is missing or damaged is the s
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 
 from landfall.errors import Retry
 from landfall.lane.reading import Lane
-from landfall.ledger import Record, Replace, Replacement, State, decode, effects, ledger_error
+from landfall.ledger import (
+    Record,
+    Replace,
+    Replacement,
+    State,
+    decode,
+    effects,
+    ledger_error,
+    time_of,
+)
 from landfall.ledger.replace.replacement_lists import Replaced, decode_list
 from landfall.store import Slots
 
@@ -58,3 +69,28 @@ def read_applied(
     """
     for record in effects.applied(records, through):
         yield record, read_replaced(slots, record.header.seq, record.listed)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The record that called a REPLACE applied: its slot, and when it was written."""
+
+    slot: int
+    time: datetime
+
+
+def applied_by(lane: Lane, state: State, slot: int) -> Applied:
+    """Return the record that called the REPLACE in a slot applied.
+
+    Raises:
+        Retry: the store does not answer; or no record has done so yet.
+        Stalled: LEDGER_BROKEN, a slot is missing.
+    """
+    for seq in range(slot, state.seq + 1):
+        body = lane.find_slot(state, seq)
+        if body is None:
+            raise ledger_error(seq, f"missing: slot {slot} has kept copies of what retired")
+        header = decode(seq, body).header
+        if header.applied_through >= slot:
+            return Applied(seq, time_of(seq, header.time))
+    raise Retry(f"slot {slot} is not called applied yet")

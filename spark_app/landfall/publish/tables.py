@@ -32,6 +32,8 @@ from landfall.publish import (
 from landfall.publish.context import Context
 from landfall.publish.cursor import Cursor, Position
 from landfall.publish.following import Follower
+from landfall.publish.health import Details, Question, Retained, TableHealth
+from landfall.publish.table_position import NONE
 
 Next = Callable[[int], Stretch]
 """Returns the next stretch for a table, by its position."""
@@ -39,6 +41,10 @@ TableOf = Callable[[LandedObject], str | None]
 """The name of an object's table; None if it belongs to none."""
 HoldOf = Callable[[str, DueObjects, datetime], Hold | None]
 """Returns why a table needs replaced objects still; see ``HoldsObjects``. None: it does not."""
+DetailsOf = Callable[[str, Question], Details | None]
+"""Returns what a destination shows of a table, for the REPLACEs of its own objects; None if the
+table does not exist.
+"""
 
 TOLERATED_SILENCE = 2
 """The number of tables in a row without an answer that ends a pass."""
@@ -177,6 +183,7 @@ class TablePublisher:
         choice: of the objects to publish.
         hold_of: why a table needs replaced objects still; None if earlier versions of tables may
             name objects that are deleted.
+        details_of: what the destination shows of a table; None if it shows nothing.
     """
 
     new_follower: Callable[[], Follower]
@@ -187,6 +194,7 @@ class TablePublisher:
     follows_replacements: bool = False
     choice: Choice = field(default_factory=Choice)
     hold_of: HoldOf | None = None
+    details_of: DetailsOf | None = None
 
     def publish(self, follower: Follower) -> Published:
         """See ``Publisher``."""
@@ -272,15 +280,65 @@ class TablePublisher:
         """See ``HoldsObjects``: of several tables that need the objects, the longest hold."""
         if self.hold_of is None:
             return None
+        holds = [self.hold_of(table, part, now) for table, part in self._due_by_table(due).items()]
+        return _longest(holds)
+
+    def _due_by_table(self, due: DueObjects) -> dict[str, DueObjects]:
         of_table: dict[str, list[DecidedObject]] = {}
         for each in due.objects:
             if table := self._table(each.landed):
                 of_table.setdefault(table, []).append(each)
-        holds = [
-            self.hold_of(table, replace(due, objects=tuple(objects)), now)
-            for table, objects in of_table.items()
-        ]
-        return max(filter(None, holds), key=lambda hold: hold.until, default=None)
+        return {table: replace(due, objects=tuple(objects)) for table, objects in of_table.items()}
+
+    def health(self, follower: Follower, question: Question) -> Iterator[TableHealth]:
+        """See ``HasTables``."""
+        at = self.cursor.read()
+        failures = _Failures(TOLERATED_SILENCE * self.workers)
+        retired = dict[str, list[DueObjects]]()
+        for due in question.retired:
+            for table, objects in self._due_by_table(due).items():
+                retired.setdefault(table, []).append(objects)
+
+        def look(table: str) -> TableHealth:
+            asked = replace(question, retired=tuple(retired.get(table, ())))
+            found = list[TableHealth]()
+            with failures.kept():
+                found.append(self._look(table, at, asked))
+            if found:
+                return found[0]
+            error = failures.found[-1]
+            return TableHealth(
+                table,
+                at.lacking.get(table, at.through),
+                retained=_retained(asked.retired, ()),
+                failed=table in at.lacking,
+                error=str(error),
+                needs_action=isinstance(error, Stalled),
+            )
+
+        found = {table: look(table) for table in at.tables}
+        end = start = min((at.through, *(each.slot for each in found.values())))
+        for stretch in follower.remaining(start):
+            end = stretch.through
+            for table, part in self._by_table(stretch, at.emptied).items():
+                seen = found.get(table) or look(table)
+                found[table] = _lacking(seen, _after(part, seen.slot))
+        for _, each in sorted(found.items()):
+            yield each if each.lacks_any or each.error else replace(each, slot=end)
+
+    def _look(self, table: str, at: Position, question: Question) -> TableHealth:
+        """The state of a table at its own position; see ``_lacking``."""
+        through = self.tables.through(table)
+        details = self.details_of(table, question) if self.details_of else None
+        has_all = table in at.tables and through >= at.tables[table]
+        return TableHealth(
+            table,
+            slot=max(through, at.through) if has_all else through,
+            retained=_retained(question.retired, details.holds if details else ()),
+            exists=details is not None if self.details_of else None,
+            details=details,
+            failed=table in at.lacking,
+        )
 
     def preview(self, follower: Follower) -> Iterator[str]:
         """See ``Publisher``."""
@@ -450,6 +508,34 @@ def _through(part: Stretch, position: int) -> Stretch:
         left_out=tuple(left_out),
         leaves_out=part.leaves_out or bool(later),
     )
+
+
+def _lacking(health: TableHealth, part: Stretch) -> TableHealth:
+    """The state of a table that does not have a part of the ledger yet."""
+    replaced = part.replaced if health.slot > NONE else ()  # it has nothing that was replaced
+    since = [*(each.time for each in part.objects), *(each.time for each in replaced)]
+    return replace(
+        health,
+        waiting_objects=health.waiting_objects + len(part.objects),
+        waiting_replacements=health.waiting_replacements + len(replaced),
+        waiting_since=health.waiting_since or min(filter(None, since), default=""),
+    )
+
+
+def _retained(retired: Iterable[DueObjects], holds: Iterable[Hold | None]) -> Retained:
+    """The replaced objects of a table, and the longest reason for them to stay."""
+    objects = [each.landed for due in retired for each in due.objects]
+    hold = _longest(holds)
+    return Retained(
+        len(objects),
+        sum(each.upload.size for each in objects),
+        hold.until if hold else None,
+        hold.why if hold else "",
+    )
+
+
+def _longest(holds: Iterable[Hold | None]) -> Hold | None:
+    return max(filter(None, holds), key=lambda hold: hold.until, default=None)
 
 
 def _last_slot(part: Stretch) -> int:

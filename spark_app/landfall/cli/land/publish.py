@@ -1,7 +1,6 @@
 """``landfall publish``: publishes landed objects without a driver; ``--rebuild`` starts again."""
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import msgspec
@@ -10,7 +9,6 @@ from rich.markup import escape
 
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec.publish import PublisherEntry
-from landfall.api.words import did_you_mean
 from landfall.cli.group_store import GroupStore
 from landfall.cli.text import console
 from landfall.cli.text.meter import Progress, advancing
@@ -53,7 +51,7 @@ def publish(arguments: argparse.Namespace) -> ExitCode:
         Stalled: SPEC_INVALID, there is no such publisher, or an entry cannot be built.
     """
     opened = GroupStore.of(arguments.group)
-    entries = _entries(opened.group.spec.publish, arguments.names)
+    entries = opened.publishers(arguments.names)
     if arguments.rebuild and not arguments.names:
         raise Stalled(Reason.SPEC_INVALID, "publish --rebuild: name the publishers to rebuild")
     last = opened.lane.read().seq
@@ -70,20 +68,6 @@ def publish(arguments: argparse.Namespace) -> ExitCode:
             codes.append(ExitCode.UNAVAILABLE if isinstance(error, Retry) else ExitCode.STALLED)
         _show(outcome, as_json=arguments.json, dry_run=arguments.dry_run)
     return min(codes, key=lambda code: (code is not ExitCode.STALLED, -code))
-
-
-def _entries(known: Sequence[PublisherEntry], names: Sequence[str]) -> tuple[PublisherEntry, ...]:
-    if not known:
-        raise Stalled(Reason.SPEC_INVALID, "spec.publish: the group has no publishers")
-    by_name = {entry.name: entry for entry in known}
-    for name in names:
-        if name not in by_name:
-            raise Stalled(
-                Reason.SPEC_INVALID,
-                f"no publisher {name!r}{did_you_mean(name, by_name)}; "
-                f"the group has {', '.join(by_name)}",
-            )
-    return tuple(by_name[name] for name in dict.fromkeys(names)) if names else tuple(known)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,38 @@ examples:
     add_report_options(command)
 
 
+_ABOUT_TABLE = """\
+Show the state of the tables that the group publishes: their files, and how many are small (below
+compact.below, which is 64Mi by default); the snapshots or versions that they keep, and the size of
+their metadata; replaced objects that are not deleted yet, so that their rows are stored twice, and
+what keeps them; what a table does not have yet, and since when; and when maintenance last changed
+something. The ledger, the catalog and the metadata of tables are read, and nothing is changed. It
+works whether or not a driver is running.
+
+Of Hive, Glue and BigQuery only the position in the ledger is known.
+
+Exit code 6: a table waits for a user. 7: the group publishes no tables.
+
+examples:
+  landfall table group.yaml
+  landfall table group.yaml lake                 # only the publisher lake
+  landfall table group.yaml -o json | jq '.publishers[].tables[] | {table, waiting_objects}'
+"""
+
+
+def add_table(new: NewCommand) -> None:
+    """Add the command."""
+    command = new("table", "show the state of the published tables", _ABOUT_TABLE)
+    add_group(command)
+    command.add_argument(
+        "names",
+        nargs="*",
+        metavar="PUBLISHER",
+        help="names of publishers in spec.publish; all of them if none is named",
+    )
+    add_json(command)
+
+
 KINDS = (
     *("OPEN", "ADD", "DROP", "COMMIT", "REPAIR", "HOLE", "LOST", "BLOCK", "UNBLOCK", "REPLAY"),
     *("FINALIZE", "RUN", "DISCOVER", "LEASE", "EXTEND", "OUTCOME", "REPLACE", "RETIRED"),

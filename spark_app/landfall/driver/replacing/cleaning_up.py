@@ -21,10 +21,9 @@ from itertools import groupby
 from landfall.api.values import plural
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.retry_backoff import wait_after
-from landfall.driver.replacing.grace_period import applied_by
 from landfall.errors import LandfallError, Stalled, StoreDenied
 from landfall.lane import Lane
-from landfall.lane.replacements import read_replaced
+from landfall.lane.replacements import applied_by, read_replaced
 from landfall.ledger import PendingReplacement, State
 from landfall.ledger.names import object_names
 from landfall.ledger.replace.replacement_lists import Replaced

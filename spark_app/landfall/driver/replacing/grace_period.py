@@ -18,12 +18,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from landfall import ledger
 from landfall.api.values import plural
 from landfall.driver.core.deps import DriverDeps
-from landfall.errors import LandfallError, Retry
+from landfall.errors import LandfallError
 from landfall.lane import Lane
-from landfall.lane.replacements import read_replaced
+from landfall.lane.replacements import applied_by, read_replaced
 from landfall.ledger import State
 from landfall.publish import DueObjects, Hold, HoldsObjects, Publisher
 
@@ -39,14 +38,6 @@ ASK_AGAIN = timedelta(minutes=10)
 
 Publishers = Mapping[str, Callable[[], Publisher]]
 """By the names of publishers, what builds each."""
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """The record that called a REPLACE applied: its slot, and when it was written."""
-
-    slot: int
-    time: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,20 +190,3 @@ def _hold(publisher: HoldsObjects, due: DueObjects, now: datetime) -> Hold | Non
         return publisher.hold(due, now)
     except LandfallError as error:
         return Hold(now + ASK_AGAIN, str(error))
-
-
-def applied_by(lane: Lane, state: State, slot: int) -> Applied:
-    """Return the record that called the REPLACE in a slot applied.
-
-    Raises:
-        Retry: the store does not answer; or no record has done so yet.
-        Stalled: LEDGER_BROKEN, a slot is missing.
-    """
-    for seq in range(slot, state.seq + 1):
-        body = lane.find_slot(state, seq)
-        if body is None:
-            raise ledger.ledger_error(seq, f"missing: slot {slot} has kept copies of what retired")
-        header = ledger.decode(seq, body).header
-        if header.applied_through >= slot:
-            return Applied(seq, ledger.time_of(seq, header.time))
-    raise Retry(f"slot {slot} is not called applied yet")

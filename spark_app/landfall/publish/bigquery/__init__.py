@@ -37,6 +37,8 @@ from landfall.publish.tables import Choice, TablePublisher, skipped
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from landfall.publish.health import Question, TableHealth
+
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 
 
@@ -76,6 +78,10 @@ class BigQuery:
     def preview(self, follower: Follower) -> "Iterator[str]":
         """See ``Publisher``."""
         yield from self._tables().preview(follower)
+
+    def health(self, follower: Follower, question: "Question") -> "Iterator[TableHealth]":
+        """See ``HasTables``. Of tables it is known what they have, by their chains of loads."""
+        yield from self._tables().health(follower, question)
 
     def reset(self, follower: Follower) -> None:
         """See ``Publisher``. The rows of a table stay until its next load replaces them."""

@@ -17,7 +17,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
@@ -43,12 +43,14 @@ from landfall.publish.delta.files import (
     partition_folders,
     partition_value,
 )
+from landfall.publish.delta.health import details
 from landfall.publish.delta.position import (
     Commits,
     PositionUnknown,
     position_of,
     properties,
 )
+from landfall.publish.health import Details, Question
 from landfall.publish.library_errors import LibraryErrors
 from landfall.publish.replaced_files import FileChanges, TableFile, followed
 from landfall.publish.s3_access import Recent, S3Access, landed_files, s3_access
@@ -62,7 +64,7 @@ from landfall.publish.table_names import (
     path_in_table,
 )
 from landfall.publish.table_position import NONE, TablePosition
-from landfall.publish.tables import ChoiceOptions, Next, TablePublisher, keeps_files
+from landfall.publish.tables import ChoiceOptions, HoldOf, Next, TablePublisher, keeps_files
 
 MAX_TRIES = 20
 """How often one pass reads a table again that other writers keep changing."""
@@ -152,6 +154,11 @@ class Delta:
             check_new=folders.check_new,
         )
         cursor = context.cursor(destination(context, read.table))
+        hold_of = (
+            partial(_hold, read.maintenance.age())
+            if keeps_files(read.maintenance.keep_files, context)
+            else None
+        )
         return TablePublisher(
             context.follower,
             cursor,
@@ -159,11 +166,8 @@ class Delta:
             folders.of_object,
             follows_replacements=True,
             choice=read.choice(context.url("")),
-            hold_of=(
-                partial(_hold, read.maintenance.age())
-                if keeps_files(read.maintenance.keep_files, context)
-                else None
-            ),
+            hold_of=hold_of,
+            details_of=partial(tables.details, hold_of=hold_of),
         )
 
 
@@ -263,6 +267,30 @@ class DeltaTables:
                     self._commit(loaded, stretch, files, changes)
                     return stretch.through
         raise _contended(table)
+
+    def details(self, table: str, question: Question, *, hold_of: HoldOf | None) -> Details | None:
+        """Return what the log of a table shows; None if it does not exist.
+
+        Args:
+            table: the URL of its folder.
+            question: what is asked, of the objects of this table.
+            hold_of: why versions need replaced objects; None if they are deleted regardless.
+
+        Raises:
+            Retry: the store does not answer.
+            Stalled: a user has to change something.
+        """
+        with self._errors("read", table):
+            loaded = self._load(table)
+            if loaded is None:
+                return None
+            live = _live_files(loaded, _paths_in_log(loaded))
+            deletes = sum(each.has_deleted_rows for each in live)
+            found = details(loaded, self.storage(), question.small_bytes, deletes)
+            if hold_of is None:
+                return found
+            holds = (hold_of(table, due, question.now) for due in question.retired)
+            return replace(found, holds=tuple(holds))
 
     def refill(self, table: str, stretch: Stretch) -> None:
         """See ``Tables``. The table stays, with its identity and history.

@@ -43,6 +43,7 @@ from landfall.memory_limit import bounded
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import DueObjects, Hold, Stretch, VisibleObject
 from landfall.publish.context import Context
+from landfall.publish.health import Details, Question
 from landfall.publish.iceberg.catalog import Connection, file_properties
 from landfall.publish.iceberg.copies import Copies
 from landfall.publish.iceberg.expiry import LEAST_AGE, MAX_BATCH, Limits, naming
@@ -247,6 +248,7 @@ class Iceberg:
         named = tuple(catalog.get(name, "") for name in ("name", "type", "uri", "warehouse"))
         cursor = context.cursor(destination(context, *named, read.table))
         choice = read.choice(context.url(""))
+        keeps = keeps_files(maintenance.keep_files, context)
         return TablePublisher(
             context.follower,
             cursor,
@@ -254,7 +256,8 @@ class Iceberg:
             names.of_object,
             follows_replacements=True,
             choice=choice,
-            hold_of=tables.hold if keeps_files(maintenance.keep_files, context) else None,
+            hold_of=tables.hold if keeps else None,
+            details_of=partial(tables.details, keeps_files=keeps),
         )
 
 
@@ -328,25 +331,58 @@ class IcebergTables:
             loaded = self._load(table)
             if loaded is None:
                 return None
-            now_ms = round(now.timestamp() * 1000)
-            slots = due.landed, due.slot
-            found = naming(loaded.metadata, self.key, slots, self.settings.limits, now_ms)
-            if found.refs:
-                name = found.refs[0]
-                kind = loaded.metadata.refs[name].snapshot_ref_type
-                why = f"{kind} {name} of table {table} names them, until it is removed or moved"
-                return Hold(now + ASK_AGAIN, why)
-            if found.count:
-                until = datetime.fromtimestamp(found.until_ms / 1000, UTC)
-                why = f"{plural(found.count, 'snapshot')} of table {table} may name them"
-                return Hold(until, f"{why} until {until:%Y-%m-%dT%H:%MZ}")
-            is_maintained = self.settings.maintained(loaded.properties)
-            if not found.old or not is_maintained or not loaded.current_snapshot():
+            hold, old = self._named(loaded, due, now)
+            if old:
+                with bounded():
+                    self._maintenance.expire(loaded, old[:MAX_BATCH])
+            return hold
+
+    def _named(self, loaded: Any, due: DueObjects, now: datetime) -> tuple[Hold | None, list[Any]]:
+        """Return why a table needs replaced objects, and its snapshots that expire for that."""
+        table, now_ms = ".".join(loaded.name()), round(now.timestamp() * 1000)
+        slots = due.landed, due.slot
+        found = naming(loaded.metadata, self.key, slots, self.settings.limits, now_ms)
+        if found.refs:
+            name = found.refs[0]
+            kind = loaded.metadata.refs[name].snapshot_ref_type
+            why = f"{kind} {name} of table {table} names them, until it is removed or moved"
+            return Hold(now + ASK_AGAIN, why), []
+        if found.count:
+            until = datetime.fromtimestamp(found.until_ms / 1000, UTC)
+            why = f"{plural(found.count, 'snapshot')} of table {table} may name them"
+            return Hold(until, f"{why} until {until:%Y-%m-%dT%H:%MZ}"), []
+        is_maintained = self.settings.maintained(loaded.properties)
+        if not found.old or not is_maintained or not loaded.current_snapshot():
+            return None, []
+        count = plural(len(found.old), "snapshot")
+        why = f"{count} of table {table} that name them expire"
+        return Hold(now + LEAST_AGE, why), [*found.old]
+
+    def details(self, table: str, question: Question, *, keeps_files: bool) -> Details | None:
+        """Return what the catalog and the files of a table show; None if it does not exist.
+
+        Args:
+            table: its name.
+            question: what is asked, of the objects of this table.
+            keeps_files: whether kept snapshots have their files.
+
+        Raises:
+            Retry: the catalog or the store does not answer.
+            Stalled: a user has to change something.
+        """
+        with self.connection.errors("read", table):
+            loaded = self._load(table)
+            if loaded is None:
                 return None
+            retired = question.retired if keeps_files else ()
+            holds = [self._named(loaded, due, question.now)[0] for due in retired]
+            maintained = self.settings.maintained(loaded.properties)
+            from landfall.publish.iceberg.health import details  # noqa: PLC0415  # an extra
+
             with bounded():
-                self._maintenance.expire(loaded, found.old[:MAX_BATCH])
-            count = plural(len(found.old), "snapshot")
-            return Hold(now + LEAST_AGE, f"{count} of table {table} that name them expire")
+                found = details(loaded, self._maintenance, question.small_bytes)
+            care = replace(found.care, maintained=maintained)
+            return replace(found, care=care, holds=tuple(holds))
 
     def refill(self, table: str, stretch: Stretch) -> None:
         """See ``Tables``.

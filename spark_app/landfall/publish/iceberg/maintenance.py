@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import PrivateAttr
@@ -25,6 +26,8 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
+from landfall.api.values import plural
+from landfall.publish.health import Care
 from landfall.publish.iceberg.changing import Change
 from landfall.publish.iceberg.expiry import MAX_BATCH, Limits, expired
 from landfall.publish.table_names import below
@@ -34,9 +37,9 @@ log = logging.getLogger(__name__)
 
 BATCH = 25
 """How many snapshots expire in one commit at least: so one commit in 25 is added."""
-_MAX_LISTS = 2_000
+MAX_LISTS = 2_000
 """With more snapshots than that, manifests are left: to read who names them takes too long."""
-_WORKERS = 16
+WORKERS = 16
 _MANIFEST = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-m\d+\.avro"
 _NAME = re.compile(rf"snap-\d+-\d+-[0-9a-f-]{{36}}\.avro|{_MANIFEST}", re.ASCII)
 """The names that pyiceberg gives to manifest lists and manifests."""
@@ -88,6 +91,26 @@ class Maintenance:
         """The property of a table with the names of the files that the next batch deletes."""
         return f"{self.key}.expired-files"
 
+    def care(self, properties: Mapping[str, str]) -> Care:
+        """Return what is known of the last expiry, by the properties of a table.
+
+        Raises:
+            ValueError: a property is not what ``expire`` sets.
+        """
+        names = self._expired_files(properties)
+        if (text := properties.get(f"{self.key}.expired-at")) is None:
+            return Care(maintained=True, garbage=len(names))
+        last = datetime.fromtimestamp(int(text) / 1000, UTC)
+        count = int(properties.get(f"{self.key}.expired-snapshots", 0))
+        outcome = f"{plural(count, 'snapshot')} expired"
+        return Care(maintained=True, last=last, outcome=outcome, garbage=len(names))
+
+    def _expired_files(self, properties: Mapping[str, str]) -> frozenset[str]:
+        try:
+            return unpack(properties.get(self.property, "")) or frozenset()
+        except ValueError as error:
+            raise ValueError(f"property {self.property} names no files: {error}") from error
+
     def maintain(self, loaded: Any) -> int:
         """Expire snapshots of a table after a commit, if enough are due; return how many.
 
@@ -111,7 +134,7 @@ class Maintenance:
         kept = [each for each in metadata.snapshots if each.snapshot_id not in gone]
         lists = {each.manifest_list for each in kept}
         garbage = {each.manifest_list for each in due}
-        if len(metadata.snapshots) <= _MAX_LISTS:
+        if len(metadata.snapshots) <= MAX_LISTS:
             named = self._named(loaded.io, metadata.snapshots)
             lists |= set().union(*(named[each.manifest_list] for each in kept))
             garbage |= set().union(*(named[each.manifest_list] for each in due))
@@ -128,7 +151,13 @@ class Maintenance:
         with suppress(CommitFailedException), Change(loaded) as change:
             removed = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [*gone]})
             change._apply((removed,), requirements)  # noqa: SLF001  # as ``ExpireSnapshots`` does
-            change.set_properties({self.property: pack(names)})
+            change.set_properties(
+                {
+                    self.property: pack(names),
+                    f"{self.key}.expired-at": str(metadata.last_updated_ms),
+                    f"{self.key}.expired-snapshots": str(len(due)),
+                }
+            )
         if loaded.metadata.snapshot_by_id(due[0].snapshot_id) is not None:
             return 0  # another client has changed the table: the next commit tries again
         log.info(
@@ -143,7 +172,7 @@ class Maintenance:
         for path in self._manifests.keys() - by_list.keys():
             del self._manifests[path]
         new = [path for path in by_list if path not in self._manifests]
-        with ThreadPoolExecutor(_WORKERS) as pool:
+        with ThreadPoolExecutor(WORKERS) as pool:
             for path, found in zip(
                 new, pool.map(lambda path: by_list[path].manifests(io), new), strict=True
             ):
@@ -153,10 +182,7 @@ class Maintenance:
     def _delete(self, loaded: Any, needed: Collection[str]) -> set[str]:
         """Delete the files of the batch before, except needed ones; return those that are left."""
         folder = _folder(loaded)
-        try:
-            names = unpack(loaded.properties.get(self.property, "")) or frozenset()
-        except ValueError as error:
-            raise ValueError(f"property {self.property} names no files: {error}") from error
+        names = self._expired_files(loaded.properties)
         paths = [f"{folder}/{name}" for name in names if _NAME.fullmatch(name)]
         if below(self.landed, f"{folder}/x") is not None:
             return set()
@@ -172,7 +198,7 @@ class Maintenance:
             return True
 
         paths = [path for path in paths if path not in needed]
-        with ThreadPoolExecutor(_WORKERS) as pool:
+        with ThreadPoolExecutor(WORKERS) as pool:
             done = dict(zip(paths, pool.map(deleted, paths), strict=True))
         return {path.removeprefix(f"{folder}/") for path, is_gone in done.items() if not is_gone}
 
