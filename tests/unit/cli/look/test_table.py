@@ -130,7 +130,7 @@ def test_files_and_versions_are_those_that_the_destination_has(lake: Lake) -> No
         assert (files.count, files.bytes, files.small) == (3, sum(sizes), 3)
         assert each.slot == lake.landed.sample.state.seq
         assert not each.lacks_any
-    log = Path(lake.root / "tables/clicks/_delta_log")
+    log = Path(lake.root / "tables/lake.clicks/_delta_log")
     of_log = [path.stat().st_size for path in log.iterdir()]
     assert details(of_delta).versions.count == 4  # the first version made it
     assert (
@@ -325,7 +325,7 @@ def test_delta_tables_name_their_last_checkpoint(lake: Lake, capsys: Captured) -
     table = DeltaTable(f"{lake.root}/tables/lake.clicks")
     table.create_checkpoint()
     lake.land()
-    log = lake.root / "tables/clicks/_delta_log"
+    log = lake.root / "tables/lake.clicks/_delta_log"
     for version in (0, 1):
         (log / f"{version:020}.json").unlink()  # as a clean-up does that Spark runs
 
