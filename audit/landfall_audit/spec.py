@@ -365,6 +365,28 @@ class DecodeKey(Model):
     columns: tuple[Column, ...] = ()
 
 
+class EnvelopeFields(Model):
+    """Where an envelope has its parts."""
+
+    op: str
+    insert: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    update: tuple[str, ...] = ()
+    delete: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    row: str | None = None
+    before: str | None = None
+    key: str | None = None
+    timestamp: str | None = None
+    unit: Literal["Seconds", "Milliseconds", "Microseconds", "Nanoseconds"] = "Milliseconds"
+    tombstone: Literal["Delete", "Skip"] = "Delete"
+
+    def letter(self, op: str) -> str | None:
+        """The letter of the change that an operation makes; None if it makes none."""
+        of = {"c": self.insert, "r": self.read, "u": self.update, "d": self.delete}
+        return next((letter for letter, values in of.items() if op in values), None)
+
+
 class Decode(Model):
     """How record payloads are decoded."""
 
@@ -373,7 +395,8 @@ class Decode(Model):
     options: Options = Field(default_factory=dict)
     registry: Registry | None = None
     values: Literal["ByDecoder", "Common"] = "ByDecoder"
-    envelope: Literal["Debezium"] | None = None
+    envelope: Literal["Debezium", "DebeziumFlattened", "Maxwell", "Canal", "Fields"] | None = None
+    envelope_fields: EnvelopeFields | None = None
     columns: tuple[Column, ...] = ()
     key: DecodeKey | None = None
     header_columns: tuple[Column, ...] = ()

@@ -339,8 +339,13 @@ def _key_decoder(
     return key
 
 
-_IN_ENVELOPES = ("Json", "JsonSchema", "Avro")
-"""The decoders of payloads whose JSON has all that a row needs: Protobuf's leaves zeros out."""
+_IN_ENVELOPES: Mapping[str, Mapping[str, object]] = {
+    "Json": {},
+    "JsonSchema": {},
+    "Avro": {"connectTypes": True},
+    "Protobuf": {"protoNames": True},
+}
+"""The decoders of payloads that envelopes are made of, and options that they have there."""
 
 
 def _value_decoder(
@@ -360,20 +365,22 @@ def _value_decoder(
                 f"{path}.decode.envelope: {decode.envelope} needs decode{field}.format "
                 f"{', '.join(_IN_ENVELOPES)}, not {name}",
             )
-    from landfall.pipeline.decoders.debezium import Debezium  # noqa: PLC0415  # if it is used
+    from landfall.pipeline.decoders.envelopes import Envelopes  # noqa: PLC0415  # if it is used
 
     # Values that JSON holds exactly, with the types that Kafka Connect gives names.
     common = decode.model_copy(update={"values": ValueForm.COMMON})
     payloads = keys = None
     if decode.format != "Json":
-        options = {"connectTypes": True} if decode.format == "Avro" else {}
-        typed = common.model_copy(update={"options": options | decode.options})
-        payloads = decoder(typed, Debezium.of_payloads(wanted), path, stored)
+        options = {**_IN_ENVELOPES[decode.format], **decode.options}
+        typed = common.model_copy(update={"options": options})
+        payloads = decoder(typed, Envelopes.of_payloads(wanted), path, stored)
     if decode.key is not None:
-        of_keys = Wanted(json=True, is_key=True)
-        keys = _key_decoder(common, decode.key, of_keys, path, stored)
+        of_keys = Wanted(json=True, zeros=True, is_key=True)
+        options = {**_IN_ENVELOPES[decode.key.format], **decode.key.options}
+        key = decode.key.model_copy(update={"options": options})
+        keys = _key_decoder(common, key, of_keys, path, stored)
     with spec_errors(f"{path}.decode"):
-        return Debezium.of(payloads, keys, wanted)
+        return Envelopes.of(payloads, keys, decode, wanted)
 
 
 def _check_schemas(spec: GroupSpec, router: Router, format_: Format, path: str) -> bool:

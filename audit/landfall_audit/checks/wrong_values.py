@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from landfall_audit import Fault, Kind
 from landfall_audit.objects.rows import Record, Rows
-from landfall_audit.payloads import BadPayload, Undecided
+from landfall_audit.payloads import BadPayload, LeftOut, Undecided
 
 MAX_NAMED = 20
 """How many wrong records of a topic partition are named one by one."""
@@ -35,6 +35,9 @@ def faults(
         content = landed.get(record.offset(), _NOTHING)
         try:
             expected = reader.content_of(record)
+        except LeftOut as left_out:
+            yield Fault(Kind.VALUE, what, f"is landed, and must be left out: {left_out}")
+            continue
         except BadPayload as bad:
             yield Fault(Kind.VALUE, what, f"is landed, and must be a dead letter: {bad}")
             continue

@@ -167,15 +167,20 @@ def rows_of(spec: GroupSpec, schemas: Schemas | None = None) -> Rows:
     found = reader(spec, schemas)
     if reason := _changed(spec):
         return Rows(found.rows, None, unchecked={"": reason})
-    if spec.output.format == "Json" and spec.decode.format != "Json":
+    is_made = spec.decode.format != "Json" or spec.decode.envelope is not None
+    if spec.output.format == "Json" and is_made:
         return _made_json(spec, schemas)
     return found
 
 
 def _changed(spec: GroupSpec) -> str:
     """Why what is landed of a record is not its payload; empty if it is."""
-    envelope = f"rows of envelopes of {spec.decode.envelope}" if spec.decode.envelope else ""
-    return _TRANSFORMS if spec.transforms else envelope
+    if spec.transforms:
+        return _TRANSFORMS
+    is_copied = spec.output.format != "Json" and not _declared(spec)
+    if spec.decode.envelope and is_copied:
+        return f"rows of envelopes of {spec.decode.envelope} in {spec.output.format}"
+    return ""
 
 
 class _NoSchemas:

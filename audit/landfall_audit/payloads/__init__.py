@@ -24,6 +24,10 @@ class BadPayload(Exception):  # noqa: N818  # states a fact, like StopIteration
     """The record must be a dead letter; the text gives the reason."""
 
 
+class LeftOut(BadPayload):
+    """The record must have no row and be no dead letter: it is no change of a row."""
+
+
 class Undecided(Exception):  # noqa: N818
     """There is no rule for the record, or for what is asked; the text gives the reason."""
 

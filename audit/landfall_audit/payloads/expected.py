@@ -13,6 +13,7 @@ from landfall_audit.payloads import (
     Source,
     Undecided,
     avro,
+    envelopes,
     json_documents,
     messagepack,
     of_json,
@@ -71,16 +72,17 @@ def columns(spec: GroupSpec, schemas: Schemas) -> Expected:
     """
     decode = spec.decode
     unchecked: dict[str, str] = {}
-    of_value = _payloads_or_why(decode, schemas)
-    parts = [
-        _of_payloads(of_value, decode.payload_columns(), lambda source: source.value, unchecked)
-    ]
+    if decode.envelope is not None:
+        row_of = _rows_in_envelopes(decode, schemas)
+        parts = [_of_documents(Payloads(_no_bytes), decode.payload_columns(), row_of)]
+    else:
+        of_value = _payloads_or_why(decode, schemas)
+        parts = [
+            _of_payloads(of_value, decode.payload_columns(), lambda source: source.value, unchecked)
+        ]
     if decode.key is not None:
-        of_keys = Decode.model_validate(decode.key.model_dump(include={"format", "options"}))
-        has_registry = decode.key.registry or decode.registry
-        of_keys = of_keys.model_copy(update={"registry": has_registry, "values": decode.values})
         declared = decode.key_columns()
-        of_key = _payloads_or_why(of_keys, schemas)
+        of_key = _payloads_or_why(_of_keys(decode), schemas)
         parts.append(_of_payloads(of_key, declared, lambda source: source.key, unchecked))
     parts.append(lambda source: _of_headers(decode.typed_headers(), source))
     names = {column.name for column in decode.columns}
@@ -100,6 +102,9 @@ def json_rows(spec: GroupSpec, schemas: Schemas) -> Expected:
     Raises:
         Undecided: there is no decoder.
     """
+    if spec.decode.envelope is not None:
+        row_of = _rows_in_envelopes(spec.decode, schemas)
+        return Expected(lambda source: of_json(row_of(source)), {})
     if spec.decode.format in _FINDERS:
         find = _FINDERS[spec.decode.format](spec.decode, schemas)
         what = "as_common_json" if spec.decode.is_common else "as_json"
@@ -270,6 +275,50 @@ _DECODERS: Mapping[str, Callable[[Decode, Schemas], Payloads]] = {
 """How payloads of each decoder are read."""
 
 
+def _of_keys(decode: Decode) -> Decode:
+    """How keys are decoded, as if they were payloads."""
+    assert decode.key is not None, "the group decodes keys"
+    made = Decode.model_validate(decode.key.model_dump(include={"format", "options"}))
+    registry = decode.key.registry or decode.registry
+    return made.model_copy(update={"registry": registry, "values": decode.values})
+
+
+def _no_bytes(_: bytes) -> Document:
+    raise Undecided("rows of envelopes are made of whole records")
+
+
+def _rows_in_envelopes(decode: Decode, schemas: Schemas) -> Callable[[Source], Document]:
+    """Return what makes the row of a record.
+
+    Raises:
+        Undecided: there is no decoder.
+    """
+    open_ = envelopes.opener(decode)
+    value_of = _objects(decode, schemas)
+    key_of = None if decode.key is None else _objects(_of_keys(decode), schemas)
+
+    def of(source: Source) -> Document:
+        def key() -> Document | None:
+            assert key_of is not None, "asked for with keys alone"
+            return None if source.key is None else key_of(source.key)
+
+        value = None if source.value is None else value_of(source.value)
+        return open_(value, None if key_of is None else key)
+
+    return of
+
+
+def _objects(decode: Decode, schemas: Schemas) -> Callable[[bytes], Document]:
+    """Return what makes an object with common values of a payload. Raises Undecided likewise."""
+    if decode.format == "Protobuf":
+        options = {"protoNames": True, **decode.options}
+        find = _protobuf(decode.model_copy(update={"options": options}), schemas)
+        return lambda payload: _apply(find, "plain", payload)
+    if decode.format not in {"Json", "JsonSchema"}:
+        raise Undecided(f"envelopes in {decode.format}")
+    return payloads_of(decode, schemas).document
+
+
 def _payloads_or_why(decode: Decode, schemas: Schemas) -> Payloads | str:
     try:
         return payloads_of(decode, schemas)
@@ -292,11 +341,22 @@ def _of_payloads(
             unchecked[column.name] = f"the auditor makes no {column.type} of such payloads"
     compared = [column for column in declared if column.name not in unchecked]
 
-    def of(source: Source) -> Mapping[str, object]:
+    def document_of(source: Source) -> Document:
         payload = payload_of(source)
-        document = {} if payload is None else payloads.document(payload)
+        return {} if payload is None else payloads.document(payload)
+
+    return _of_documents(payloads, compared, document_of)
+
+
+def _of_documents(
+    payloads: Payloads, declared: Sequence[Column], document_of: Callable[[Source], Document]
+) -> Callable[[Source], Mapping[str, object]]:
+    """Makes the columns of documents, which ``payloads`` finds values in."""
+
+    def of(source: Source) -> Mapping[str, object]:
+        document = document_of(source)
         found = {}
-        for column in compared:
+        for column in declared:
             value = payloads.adapted(column, payloads.find(document, column.path))
             if column.type in _JSON_LIKE:
                 value = payloads.json_value(value)

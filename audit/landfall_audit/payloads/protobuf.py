@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
@@ -50,6 +50,7 @@ class Messages:
     descriptor: Any
     pool: Any
     has_proto_names: bool
+    has_zeros: bool = False
 
     @classmethod
     def of(cls, files: Any, name: str, *, has_proto_names: bool) -> "Messages":
@@ -108,12 +109,28 @@ class Messages:
         if name.startswith(_WELL_KNOWN):
             return self._own_json(message)
         found = {}
-        for field, value in message.ListFields():
+        for field, value in self._values_of(message):
             if field.is_extension:
                 raise Undecided("an extension of Protobuf as JSON with common values")
             found[field.name if self.has_proto_names else field.json_name] = self._field(
                 field, value
             )
+        return found
+
+    def _values_of(self, message: Message) -> Iterator[tuple[Field, Any]]:
+        """The fields that JSON has; with ``has_zeros`` also zeros of fields without presence."""
+        yield from message.ListFields()
+        if self.has_zeros:
+            sent = {field.number for field, _ in message.ListFields()}
+            for field in message.DESCRIPTOR.fields:
+                if field.number not in sent and not field.has_presence:
+                    yield field, getattr(message, field.name)
+
+    def plain(self, body: bytes) -> Mapping[str, Any]:
+        """The message as an object with common values, of which zeros are part."""
+        found = replace(self, has_zeros=True)._common(self.parse(body))  # noqa: SLF001  # its own
+        if not isinstance(found, Mapping):
+            raise Undecided(f"{self.descriptor.full_name} as an envelope")
         return found
 
     def _field(self, field: Field, value: Any) -> object:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -355,6 +355,76 @@ class Envelope(StrEnum):
     """The form of payloads that hold a row among other things."""
 
     DEBEZIUM = "Debezium"
+    DEBEZIUM_FLATTENED = "DebeziumFlattened"
+    """Records of Debezium's ``ExtractNewRecordState``, with fields such as ``__deleted``."""
+    MAXWELL = "Maxwell"
+    CANAL = "Canal"
+    """Flat messages of Canal."""
+    FIELDS = "Fields"
+    """Any other, as ``envelopeFields`` describes it."""
+
+
+class TombstoneMeaning(StrEnum):
+    """The meaning of a record without a payload."""
+
+    DELETE = "Delete"
+    SKIP = "Skip"
+
+
+class EnvelopeFields(Model):
+    """Where an envelope has its parts, as paths whose steps dots separate."""
+
+    op: Name
+    """The operation. It is compared as text, also a number."""
+    insert: tuple[str, ...] = ()
+    """Values of an insert; ``_op`` is ``c``."""
+    read: tuple[str, ...] = ()
+    """Values of a row that a snapshot has read; ``_op`` is ``r``."""
+    update: tuple[str, ...] = ()
+    """Values of an update, whose row is the whole row; ``_op`` is ``u``."""
+    delete: tuple[str, ...] = ()
+    """Values of a deletion; ``_op`` is ``d``."""
+    skip: tuple[str, ...] = ()
+    """Values of what is no change of a row; such records are left out. Any other is a dead letter.
+    """
+    row: Name | None = None
+    """The row. If not set, the payload is the row, and the other fields are not part of it."""
+    before: Name | None = None
+    """The row before a deletion. ``row`` is read if not set, or null."""
+    key: Name | None = None
+    """The key of a deleted row, an object: the row has what is absent or null in it of this, and
+    then of the key of the record, if ``decode.key`` is set.
+    """
+    timestamp: Name | None = None
+    """When the change was made, for ``_source_ts``: a number, or text of a time."""
+    unit: Literal["Seconds", "Milliseconds", "Microseconds", "Nanoseconds"] = "Milliseconds"
+    """Unit of a timestamp that is a number."""
+    tombstone: TombstoneMeaning = TombstoneMeaning.DELETE
+    """Delete: a record without a payload deletes the row of its key. Skip: it is left out, for
+    producers that send a deletion before it.
+    """
+
+    def by_letter(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return the values of the operation by the letter of their change."""
+        return (("c", self.insert), ("r", self.read), ("u", self.update), ("d", self.delete))
+
+    @model_validator(mode="after")
+    def _each_operation_is_one_change(self) -> "EnvelopeFields":
+        every = tuple(value for _, values in self.by_letter() for value in values)
+        if not every:
+            raise ValueError("give the values of op, such as insert: [I], delete: [D]")
+        distinct((*every, *self.skip))
+        return self
+
+    @model_validator(mode="after")
+    def _paths_are_paths(self) -> "EnvelopeFields":
+        for name in ("op", "row", "before", "key", "timestamp"):
+            path = getattr(self, name)
+            if path is not None and not all(path.split(".")):
+                raise ValueError(f"{name} {path!r} has an empty step")
+        if self.before is not None and self.row is None:
+            raise ValueError("before needs row: without it, the payload is the row")
+        return self
 
 
 DecoderName = Annotated[
@@ -400,8 +470,11 @@ class Decode(Model):
     the page of the decoder. Common: the same from all decoders, such as ISO 8601 text of a time.
     """
     envelope: Envelope | None = None
-    """Debezium: payloads are changes; a row is the state after one, with ``_op`` and more columns.
+    """Payloads are changes of rows; a row is the state after one, with ``_op`` and more columns.
+    DebeziumFlattened: records of ExtractNewRecordState. Fields: as ``envelopeFields`` describes.
     """
+    envelope_fields: EnvelopeFields | None = None
+    """Where an envelope has its parts; for ``envelope: Fields``, which needs it."""
     columns: Columns = ()
     """Typed columns of the output. Types are never inferred from data."""
     key: DecodeKey | None = None
@@ -417,7 +490,8 @@ class Decode(Model):
     ) -> dict[str, object]:
         """Leave out what is not set, so that software without these fields reads stored specs."""
         whole: dict[str, object] = handler(self)
-        unset = {"values": ValueForm.BY_DECODER, "envelope": None}
+        unset = {"values": ValueForm.BY_DECODER, "envelope": None, "envelopeFields": None}
+        unset["envelope_fields"] = None
         return {k: v for k, v in whole.items() if k not in unset or v != unset[k]}
 
     @model_validator(mode="after")
@@ -431,9 +505,15 @@ class Decode(Model):
         paths = {column.path for column in self.columns}
         if self.envelope is not None and paths and not paths & {("_op",), ("_deleted",)}:
             raise ValueError(
-                "envelope Debezium: a deleted row would look like any other; declare a column "
-                "{name: _deleted, type: Boolean} or {name: _op, type: String}"
+                f"envelope {self.envelope}: a deleted row would look like any other; declare a "
+                "column {name: _deleted, type: Boolean} or {name: _op, type: String}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _fields_describe_their_envelope(self) -> "Decode":
+        if (self.envelope is Envelope.FIELDS) != (self.envelope_fields is not None):
+            raise ValueError("envelope Fields needs envelopeFields, and only Fields has them")
         return self
 
     @model_validator(mode="after")

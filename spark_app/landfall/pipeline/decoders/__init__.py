@@ -69,6 +69,8 @@ class Wanted:
         schema: the typed columns to extract, as made by ``typed_columns.schema_of``, or None if the
             payload is written as it is.
         json: whether every value of ``Decoded.records`` must be a JSON object (format ``Json``).
+        zeros: whether JSON has fields that payloads do not have because they hold the default of
+            their type, as those of Protobuf without presence.
         columns: whether the format writes the typed columns, if the group declares any, and not the
             payloads.
         own_columns: whether the typed columns follow the payloads' own schemas; the decoder
@@ -90,6 +92,7 @@ class Wanted:
     fields: tuple[Path, ...] = ()
     schema: pa.Schema | None = None
     json: bool = False
+    zeros: bool = False
     columns: bool = False
     own_columns: bool = False
     bodies: bool = False

@@ -129,7 +129,11 @@ class Protobuf:
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         columns = tuple(_column(descriptor, column, known) for column in typed)
         messages = Messages.of(
-            checked.message, data, proto_names=checked.proto_names, common=wanted.common
+            checked.message,
+            data,
+            proto_names=checked.proto_names,
+            common=wanted.common,
+            zeros=wanted.zeros,
         )
         handler = handler_of(descriptor)
         is_whole = wanted.json or (wanted.own_columns and not known)

@@ -31,6 +31,7 @@ class Messages:
         types: all types of the descriptors.
         together: parses many payloads at once; None if that cannot be.
         common: whether JSON has the common values, see ``ordered``.
+        zeros: whether JSON has fields without presence that hold the default of their type.
     """
 
     name: str
@@ -38,15 +39,22 @@ class Messages:
     types: Types
     together: Together | None = None
     common: bool = False
+    zeros: bool = False
 
     @classmethod
     def of(
-        cls, name: str, descriptors: bytes, *, proto_names: bool, common: bool = False
+        cls,
+        name: str,
+        descriptors: bytes,
+        *,
+        proto_names: bool,
+        common: bool = False,
+        zeros: bool = False,
     ) -> "Messages":
         """Return what reads messages of a type of a serialized ``FileDescriptorSet``."""
         types = Types(file_protos(descriptors), proto_names=proto_names)
         together = Together.of(types.class_of(name).DESCRIPTOR, types.errors)
-        return cls(name=name, type=types.of(name), types=types, together=together, common=common)
+        return cls(name, types.of(name), types, together, common=common, zeros=zeros)
 
     def read(self, payload: bytes) -> Any:
         """Return a payload as a message.
@@ -108,7 +116,7 @@ class Messages:
         return value.seconds * 10**6 + value.nanos // 1000 if leaf.wire == TIMES else value
 
     def _plain(self, message: Any) -> Mapping[str, Any]:
-        found = self.types.as_dict(message)
+        found = self.types.as_dict(message, zeros=self.zeros)
         made: Mapping[str, Any] = ordered(message.DESCRIPTOR, found, common=self.common)
         return made
 

@@ -150,8 +150,12 @@ class Types:
             )
         return self._known[name]
 
-    def as_dict(self, message: Any) -> Mapping[str, Any]:
+    def as_dict(self, message: Any, *, zeros: bool = False) -> Mapping[str, Any]:
         """Return a message that was read as the plain values of its JSON.
+
+        Args:
+            message: the message.
+            zeros: whether fields without presence are there if they hold the default of their type.
 
         Raises:
             MalformedError: it has none.
@@ -160,7 +164,9 @@ class Types:
             if self._has_any(message.DESCRIPTOR):
                 message = deepcopy(message)
                 self._open(message)
-            made: Mapping[str, Any] = self._to_dict(message, descriptor_pool=self)
+            made: Mapping[str, Any] = self._to_dict(
+                message, descriptor_pool=self, always_print_fields_with_no_presence=zeros
+            )
         except MalformedError:
             raise
         except self.errors as error:

@@ -65,18 +65,20 @@ class ConnectTypes:
         single = (column for column in columns if len(column.path) == 1)
         return cls({column.path[0]: (column.name, column.declared) for column in single})
 
-    def problem(self, schema: bytes) -> str:
+    def problem(self, schema: bytes, *, of_row: bool = False) -> str:
         """Return what is wrong with payloads of an envelope's schema; empty if nothing is.
 
         Args:
             schema: the schema as JSON, ``null`` if there is none.
+            of_row: whether it is the schema of the row itself, and of no envelope.
         """
         try:
             envelope = _SCHEMA.decode(schema)
         except (msgspec.DecodeError, RecursionError) as error:
             return f"schema: {error}"
-        rows = [each for each in envelope.fields if each.field == "after"] if envelope else []
-        for each in rows[0].fields if rows else ():
+        inside = envelope.fields if envelope else ()
+        rows = [each.fields for each in inside if each.field == "after"]
+        for each in inside if of_row else next(iter(rows), ()):
             if each.name is None or each.field not in self.columns:
                 continue
             name, declared = self.columns[each.field]

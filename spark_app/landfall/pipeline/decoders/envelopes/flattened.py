@@ -1,0 +1,151 @@
+"""Records of Debezium's ``ExtractNewRecordState``: rows with fields of the envelope among theirs.
+
+==============================  ==================================================================
+record                          outcome
+==============================  ==================================================================
+``__deleted`` false, or         the row
+``__op`` c, r, u
+``__deleted`` true, or          the row, and what is absent or null there is read of the key, if
+``__op`` d                      keys are decoded
+tombstone                       a deletion: the row is the key. By default
+                                (``delete.tombstone.handling.mode: tombstone``) nothing else is
+                                sent of one
+heartbeat, transaction, change  skipped: no change of a row
+of a schema
+none of these fields            bad: a deletion would look like any other row
+==============================  ==================================================================
+
+``__op`` becomes ``_op``, ``__deleted`` ``_deleted`` and ``__source_ts_ms`` ``_source_ts``; other
+fields that ``add.fields`` adds, such as ``__lsn``, keep their names. A field that a column needs,
+but the record does not have, makes it bad, and the reason names the setting that adds it. Pure.
+
+Source: Debezium 3.6, "New Record State Extraction" and ``io.debezium.transforms``.
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from landfall.pipeline.bounded_cache import BoundedCache
+from landfall.pipeline.decoders.envelopes.debezium import is_expected
+from landfall.pipeline.decoders.envelopes.opened import (
+    DELETED,
+    DOCUMENT,
+    ENCODE,
+    LETTERS,
+    OP,
+    SOURCE,
+    SOURCE_TS,
+    Bad,
+    Document,
+    KeyRule,
+    Opened,
+    Skipped,
+    meta_of,
+)
+from landfall.pipeline.decoders.envelopes.schemas import ConnectTypes
+from landfall.pipeline.decoders.envelopes.unavailable import Unavailable
+
+_OP, _DELETED, _SOURCE_TS = "__op", "__deleted", "__source_ts_ms"
+_REMEDIES = {OP: "op", SOURCE_TS: "source.ts_ms"}
+_DELETIONS = {b"true": True, b'"true"': True, b"false": False, b'"false"': False}
+
+
+@dataclass(frozen=True)
+class Flattened:
+    """Opens records of ``ExtractNewRecordState``; the attributes are as of ``Debezium``."""
+
+    columns: frozenset[str]
+    types: ConnectTypes
+    has_keys: bool
+    name: str = "debezium"
+    _problems: BoundedCache[bytes, str] = field(default_factory=BoundedCache, repr=False)
+
+    def __post_init__(self) -> None:
+        """Refuse a column that no record has.
+
+        Raises:
+            ValueError: a column reads ``_source``.
+        """
+        if SOURCE in self.columns:
+            raise ValueError(
+                "envelope DebeziumFlattened: there is no _source; a column reads what add.fields "
+                "adds, such as __source_lsn"
+            )
+
+    def tombstone(self) -> Opened:
+        """Return the row of a deletion that has nothing else. Raises as ``Opener.read``."""
+        if not self.has_keys:
+            raise Bad("a tombstone: set decode.key, and the deleted row is read of the key")
+        return Opened(b"{}", meta_of("d"), KeyRule.ABSENT)
+
+    def read(self, payload: bytes) -> Opened:
+        """Return the row of a record. Raises as ``Opener.read``."""
+        document, problem = DOCUMENT.decode(payload), ""
+        if document.keys() == {"schema", "payload"}:
+            problem = self._problem(bytes(document["schema"]))
+            if bytes(document["payload"]) == b"null":
+                return self.tombstone()
+            document = DOCUMENT.decode(document["payload"])
+        if is_expected(document.keys()):
+            raise Skipped
+        letter, deleted = _letter(document), _deleted(document)
+        if letter is None and deleted is None:
+            raise Bad(
+                "no field __op or __deleted; set delete.tombstone.handling.mode: rewrite and "
+                "add.fields: op,source.ts_ms of ExtractNewRecordState"
+            )
+        is_deleted = letter == "d" if deleted is None else deleted
+        if problem:
+            raise Bad(problem)
+        opened = self._opened(document, letter or ("d" if is_deleted else None), is_deleted)
+        opened.row, marked = Unavailable(self.columns).without(opened.row)
+        opened.meta += marked
+        return opened
+
+    def _problem(self, schema: bytes) -> str:
+        known = self._problems.get(schema)
+        if known is None:
+            known = self._problems.add(schema, self.types.problem(schema, of_row=True), len(schema))
+        return known
+
+    def _opened(self, document: Document, letter: str | None, is_deleted: bool) -> Opened:  # noqa: FBT001
+        meta = [b'"_op":"%s"' % letter.encode()] if letter else []
+        meta.append(b'"_deleted":%s' % (b"true" if is_deleted else b"false"))
+        at = document.pop(_SOURCE_TS, None)
+        if at is not None and bytes(at) != b"null":
+            meta.append(b'"_source_ts":%d' % msgspec.json.decode(at, type=int))
+        for name, is_there in ((OP, letter), (SOURCE_TS, at)):
+            if name in self.columns and is_there is None:
+                raise Bad(
+                    f"a column reads {name}, and there is no field {_ADDED[name]}; set "
+                    f"add.fields: {_REMEDIES[name]} of ExtractNewRecordState"
+                )
+        is_completed = is_deleted and self.has_keys
+        rule = KeyRule.ABSENT if is_completed else KeyRule.NOTHING
+        return Opened(ENCODE(document), b",".join(meta), rule)
+
+
+_ADDED = {OP: _OP, DELETED: _DELETED, SOURCE_TS: _SOURCE_TS}
+
+
+def _letter(document: Document) -> str | None:
+    """Take the letter out of a record.
+
+    Raises:
+        Bad: no row changes in this way.
+    """
+    found = msgspec.json.decode(document.pop(_OP, b"null"), type=str | None)
+    if found is not None and found not in LETTERS:
+        raise Bad(f"__op {found!r:.20} is no change of a row")
+    return found
+
+
+def _deleted(document: Document) -> bool | None:
+    """Take out of a record whether it is a deletion. Raises Bad likewise."""
+    found = bytes(document.pop(_DELETED, b"null"))
+    if found == b"null":
+        return None
+    if found not in _DELETIONS:
+        raise Bad("__deleted is neither true nor false")
+    return _DELETIONS[found]

@@ -1,0 +1,61 @@
+"""Values that a database did not log, because the change left them alone. Pure.
+
+PostgreSQL does not log a large value (TOAST) that an update leaves alone, and Debezium sends the
+text ``__debezium_unavailable_value`` for it, in the form of the value's type.
+
+Source: Debezium 3.6, ``io.debezium.connector.postgresql.PostgresValueConverter``.
+"""
+
+import base64
+from dataclasses import dataclass
+
+from landfall.pipeline.decoders.envelopes.opened import DOCUMENT, ENCODE, UNAVAILABLE, Bad
+
+_PLACEHOLDER = b"__debezium_unavailable_value"
+_BASE64 = base64.b64encode(_PLACEHOLDER)
+_BYTES = b",".join(b"%d" % byte for byte in _PLACEHOLDER)
+_VALUES = frozenset(
+    {
+        b'"%s"' % _PLACEHOLDER,  # text, JSON, XML, numbers as text
+        b'"%s"' % _BASE64,  # bytes
+        b'["%s"]' % _PLACEHOLDER,  # a list of text
+        b"[%s]" % _BYTES,  # a list of integers
+        b'{"%s":"%s"}' % (_PLACEHOLDER, _PLACEHOLDER),  # hstore, as a map
+        b'"{\\"%s\\":\\"%s\\"}"' % (_PLACEHOLDER, _PLACEHOLDER),  # hstore, as text
+    }
+)
+"""Debezium's default ``unavailable.value.placeholder``, in values of each type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Takes such values out of rows.
+
+    Attributes:
+        columns: the names of the row that typed columns are read from, and ``_unavailable``.
+    """
+
+    columns: frozenset[str]
+
+    def without(self, row: bytes) -> tuple[bytes, bytes]:
+        """Return a row without such values, and the member that names them, if there are any.
+
+        Raises:
+            Bad: a column reads one, and none reads ``_unavailable``.
+        """
+        if _PLACEHOLDER not in row and _BASE64 not in row and _BYTES not in row:
+            return row, b""
+        document = DOCUMENT.decode(row)
+        missing = [name for name, value in document.items() if bytes(value) in _VALUES]
+        lost = [name for name in missing if name in self.columns]
+        if lost and UNAVAILABLE not in self.columns:
+            raise Bad(
+                f"column {lost[0]}: its value was not logged, for the change left it alone; "
+                "declare a column {name: _unavailable, type: List, items: {type: String}}, or "
+                "set REPLICA IDENTITY FULL for the table"
+            )
+        if not missing:
+            return row, b""
+        gone = frozenset(missing)
+        kept = {name: value for name, value in document.items() if name not in gone}
+        return ENCODE(kept), b',"_unavailable":' + ENCODE(missing)
