@@ -2,14 +2,12 @@
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,22 +16,14 @@ from landfall import registry
 from landfall.api.spec import Decode, parse_group
 from landfall.api.spec.decode import Envelope
 from landfall.errors import Stalled
-from landfall.ledger.offsets import TopicPartition
-from landfall.pipeline.decoders import Decoded
-from landfall.pipeline.records import of_columns
 from tests.support.avro import encoded
+from tests.support.envelopes import COLUMNS, decoded, documents, rows
 from tests.support.groups import document
 
-TP = TopicPartition("shop.public.orders", 0)
 AT = 1_795_233_600_000
 """When the database made each change."""
 SOURCE = {"connector": "postgresql", "ts_ms": AT, "table": "orders", "lsn": 24_023_128}
 UNAVAILABLE = "__debezium_unavailable_value"
-COLUMNS = [
-    {"name": "id", "type": "Int64"},
-    {"name": "note", "type": "String"},
-    {"name": "_op", "type": "String"},
-]
 MARKED = {"name": "_unavailable", "type": "List", "items": {"type": "String"}}
 KEY = {"format": "Json"}
 Row = Mapping[str, Any]
@@ -41,44 +31,6 @@ Row = Mapping[str, Any]
 
 def change(op: str, before: object = None, after: object = None, **more: object) -> dict[str, Any]:
     return {"before": before, "after": after, "source": SOURCE, "op": op, "ts_ms": AT + 5, **more}
-
-
-def decoded(
-    payloads: Sequence[object], keys: Sequence[object] = (), format_: str = "Parquet", **decode: Any
-) -> Decoded:
-    """Decode payloads, which are bytes, or values that JSON is made of."""
-    made = document("cdc")
-    made["spec"] |= {
-        "decode": {"format": "Json", "envelope": "Debezium", **decode},
-        "route": {"pattern": "all"},
-        "output": {"url": "file:///tmp/out", "format": format_},
-    }
-    decoder = registry.pipeline(parse_group(made).spec).decoder
-    records = of_columns(
-        TP,
-        np.arange(len(payloads)),
-        pa.array(list(map(as_bytes, payloads)), pa.binary()),
-        keys=pa.array(list(map(as_bytes, keys)) or [None] * len(payloads), pa.binary()),
-    )
-    return decoder.decode(records)
-
-
-def as_bytes(value: object) -> bytes | None:
-    return value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
-
-
-def rows(*payloads: object, keys: Sequence[object] = (), **decode: Any) -> list[Any]:
-    """The typed columns of the rows, and the errors of those that are bad."""
-    found = decoded(payloads, keys, **{"columns": COLUMNS, **decode})
-    assert found.columns is not None
-    assert len(found.records) + len(found.bad) + found.filtered == len(payloads)
-    return [*found.columns.to_pylist(), *found.bad.errors]
-
-
-def documents(*payloads: object, keys: Sequence[object] = (), **decode: Any) -> list[Any]:
-    """The rows as they are landed as JSON, and the errors of those that are bad."""
-    found = decoded(payloads, keys, "Json", **decode)
-    return [*map(json.loads, found.records.values.to_pylist()), *found.bad.errors]
 
 
 # ------------------------------------------------------------------------------------------- rows
