@@ -34,6 +34,7 @@ _NOT_LOGGED: Sequence[object] = (
 )
 _OWN = {"_op", "_deleted", "_source_ts", "_source", "_unavailable", "_patch"}
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
+_INT64 = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _NUMBER = re.compile(_INTEGER.pattern + r"(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _UNKNOWN = object()
 _TYPED = {"$oid", "$symbol", "$uuid", "$numberDecimal", "$binary", "$numberInt", "$numberLong"} | {
@@ -72,6 +73,17 @@ def _with_own(made: Made) -> Row:
     if _OWN & row.keys():
         raise BadPayload(f"the row has a column {min(_OWN & row.keys())} itself")
     return {**row, **own}
+
+
+def _is_text(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not isinstance(value, Number))
+
+
+def _integer(value: object) -> object:
+    is_integer = isinstance(value, Number | int) and not isinstance(value, bool)
+    if not is_integer or not _INTEGER.fullmatch(str(value)):
+        raise BadPayload("a time that is no integer")
+    return value
 
 
 def _object(value: object, what: str) -> Row:
@@ -113,23 +125,26 @@ def _debezium(payload: Document | None, key: Key, reads: set[str]) -> Made:
     change = _change(payload)
     op, source = str(change["op"]), change.get("source")
     source = {} if source is None else _object(source, "source")
+    if not _is_text(source.get("connector", "")):
+        raise BadPayload("source.connector is no text")
     own: Row = {"_op": op, "_deleted": op == "d"}
     if source.get("ts_ms") is not None:
-        own["_source_ts"] = source["ts_ms"]
+        own["_source_ts"] = _integer(source["ts_ms"])
     if change.get("source") is not None:
         own["_source"] = source
     row = change.get("before" if op == "d" else "after")
     if isinstance(row, str):
         return _logged(_extended(row), own, reads)
     is_mongodb = source.get("connector") == "mongodb"
-    if row is None and op != "c" and (is_mongodb or op == "u"):
+    if row is None and (op == "u" or (op == "d" and is_mongodb)):
         return _without_document(change, key, own, reads)
     if row is None and op != "d":
         raise BadPayload("no row")
-    row, own = _logged({} if row is None else _object(row, "the row"), own, reads)
-    if op == "d" and not is_mongodb and (key is not None or not row):
-        row = _of_key(row, key)
-    return row, own
+    if row is None:
+        return _filled({}, _read(key)), own
+    row, own = _logged(_object(row, "the row"), own, reads)
+    is_filled = op == "d" and not is_mongodb and key is not None
+    return (_of_key(row, key) if is_filled else row), own
 
 
 def _change(payload: Document | None) -> Document:
@@ -141,7 +156,7 @@ def _change(payload: Document | None) -> Document:
     change = _object(payload, "payload")
     if change.get("op") is None and _is_other_topic(set(change)):
         raise LeftOut("no change of a row")
-    if change.get("op") not in _CHANGES:
+    if not _is_text(change.get("op")) or change["op"] not in _CHANGES:
         raise BadPayload(f"op {change.get('op')}")
     return change
 
@@ -193,17 +208,17 @@ def _flattened(payload: Document | None, key: Key, reads: set[str]) -> Made:
         raise LeftOut("no change of a row")
     op, deleted = row.pop("__op", None), row.pop("__deleted", None)
     at = row.pop("__source_ts_ms", None)
-    if (op is None and deleted is None) or op not in {None, *_CHANGES}:
+    if (op is None and deleted is None) or not _is_text(op) or op not in {None, *_CHANGES}:
         raise BadPayload("nothing that names the change")
-    if deleted is not None and str(deleted).lower() not in {"true", "false"}:
+    if deleted is not None and deleted not in (True, False, "true", "false"):
         raise BadPayload("__deleted is no truth")
-    is_deleted = op == "d" if deleted is None else str(deleted).lower() == "true"
+    is_deleted = op == "d" if deleted is None else deleted in (True, "true")
     letter = op or ("d" if is_deleted else None)
     if (letter is None and "_op" in reads) or (at is None and "_source_ts" in reads):
         raise BadPayload("a field that a column reads was not added")
     own: Row = {"_deleted": is_deleted}
     own |= {} if letter is None else {"_op": letter}
-    own |= {} if at is None else {"_source_ts": at}
+    own |= {} if at is None else {"_source_ts": _integer(at)}
     row, own = _logged(row, own, reads)
     return (_of_key(row, key) if is_deleted and key is not None else row), own
 
@@ -211,7 +226,9 @@ def _flattened(payload: Document | None, key: Key, reads: set[str]) -> Made:
 # -------------------------------------------------------------------------------------- MongoDB
 
 
-def _extended(text: str) -> Row:
+def _extended(text: object) -> Row:
+    if not isinstance(text, str):
+        raise BadPayload("a document that is no text")
     return _object(_plain(json_documents.value_of(text.encode("utf-8", "replace"))), "the document")
 
 
@@ -223,8 +240,8 @@ def _patch(description: Row) -> Row:
 
 
 def _id_of(key: Document) -> Row:
-    text = key.get("id")
-    if not isinstance(text, str):
+    text = _object(_inside(key), "the key").get("id")
+    if not isinstance(text, str) or isinstance(text, Number):
         raise BadPayload("the key of no document")
     return {"_id": _plain(json_documents.value_of(text.encode()))}
 
@@ -249,7 +266,7 @@ def _typed(name: str, value: Any) -> Any:
     if name == "$undefined":
         return None
     if name == "$date" and isinstance(value, Number) and _INTEGER.fullmatch(value):
-        return _moment(int(value))
+        return _moment(value)
     if not isinstance(value, str) or isinstance(value, Number):
         return _UNKNOWN
     if name == "$numberDouble":
@@ -261,13 +278,14 @@ def _typed(name: str, value: Any) -> Any:
 
 def _long(value: Mapping[str, Any]) -> Any:
     found = value.get("$numberLong")
-    return Number(found) if isinstance(found, str) and len(value) == 1 else None
+    is_text = isinstance(found, str) and not isinstance(found, Number)
+    return Number(found) if is_text and len(value) == 1 else None
 
 
-def _moment(millis: int) -> str:
+def _moment(millis: str) -> str:
     try:
-        at = _EPOCH + timedelta(milliseconds=millis)
-    except OverflowError:
+        at = _EPOCH + timedelta(milliseconds=int(millis))
+    except (OverflowError, ValueError):
         raise BadPayload("a time outside of the years 1 to 9999") from None
     return f"{at.isoformat(timespec='microseconds')}Z"
 
@@ -290,13 +308,15 @@ _MAXWELL = EnvelopeFields(
     unit="Seconds",
     tombstone="Skip",
 )
+_ROW = "\0row"
+"""Where the only row of a message of Canal is put."""
 _CANAL = EnvelopeFields(
     op="type",
     insert=("INSERT",),
     update=("UPDATE",),
     delete=("DELETE",),
     skip=("CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "CINDEX", "DINDEX"),
-    row="row",
+    row=_ROW,
     timestamp="es",
     tombstone="Skip",
 )
@@ -369,7 +389,7 @@ def _row_at(fields: EnvelopeFields, document: Row, letter: str) -> Row:
 
 
 def _millis(value: object, unit: str) -> object:
-    if isinstance(value, Number | int) and _INTEGER.fullmatch(str(value)):
+    if isinstance(value, Number | int) and _INT64.fullmatch(str(value)):
         return Number(int(value) * 1000 // _PER_SECOND[unit])
     if isinstance(value, str) and not isinstance(value, Number):
         return value
@@ -391,16 +411,17 @@ def _texts(columns: Sequence[Column]) -> Mapping[str, bool]:
 def _canal(payload: Document | None, texts: Mapping[str, bool]) -> Made:
     if payload is None:
         raise LeftOut("a tombstone")
-    document = dict(payload)
+    document = _object(_inside(payload), "the payload")
     data = document.pop("data", None)
-    if isinstance(data, list) and len(data) == 1:
-        document["row"] = {
+    if isinstance(data, list) and len(data) == 1 and isinstance(data[0], Mapping):
+        data = {
             name: _read_text(value, is_truth=texts[name]) if name in texts else value
-            for name, value in _object(data[0], "data").items()
+            for name, value in data[0].items()
         }
-    elif data is not None and document.get("type") not in _CANAL.skip:
-        raise BadPayload("not one row")
-    return _by_fields(_CANAL, document, None, "data", "old", "mysqlType", "sqlType")
+    elif isinstance(data, Mapping):
+        data = [data]  # no list, so no row
+    document[_ROW] = data
+    return _by_fields(_CANAL, document, None, "old", "mysqlType", "sqlType")
 
 
 def _read_text(value: object, *, is_truth: bool) -> object:

@@ -116,7 +116,7 @@ An upgrade brings the definition first. If it set fields, the operator of the la
 still runs, would refuse every group for fields that it does not know and that no user has set.
 """
 LATER_SECTIONS = (
-    *("spec.ledger", "spec.schedule", "spec.idle", "spec.compact"),
+    *("spec.ledger", "spec.schedule", "spec.idle", "spec.compact", "spec.decode.envelopeFields"),
     *("spec.upgrade.shadow", "spec.upgrade.canary"),
     *LATER_SOURCES,
 )

@@ -17,7 +17,7 @@ COLUMNS = [
     {"name": "_op", "type": "String"},
     {"name": "_source_ts", "type": "Timestamp"},
 ]
-OWN = ("_op", "_deleted", "_source_ts", "_source", "_unavailable")
+OWN = ("_op", "_deleted", "_source_ts", "_source", "_unavailable", "_patch")
 
 
 def change(row: bytes, op: str = "c", source: bytes = b"{}") -> bytes:
@@ -66,6 +66,19 @@ PAYLOADS: Mapping[str, bytes] = {
     "values that were not logged": change(
         b"{%s}" % b",".join(b'"k%d":"__debezium_unavailable_value"' % i for i in range(N))
     ),
+    "a document, nested": change(json.dumps('{"a":' * N + "1" + "}" * N).encode()),
+    "a document with lists, nested": change(
+        json.dumps('{"a":' + "[" * 900 + "]" * 900 + "}").encode()
+    ),
+    "a document with a time of any size": change(
+        json.dumps('{"a":{"$date":{"$numberLong":"%s"}}}' % ("9" * 5_000)).encode()
+    ),
+    "a document with one name again": change(
+        json.dumps("{" + ",".join(['"a":{"$oid":"x"}'] * N) + "}").encode()
+    ),
+    "a document with half a pair": change(b'"{\\"a\\":\\"\\\\ud83d\\"}"'),
+    "a patch of text": b'{"op":"u","updateDescription":"x","source":{}}',
+    "a patch of no document": b'{"op":"u","updateDescription":{"updatedFields":"[1]"}}',
     "no UTF-8": change(b'{"a":1,"\xff":2}'),
     "half a pair": change(b'{"a":1,"\\ud83d":"\\ude00"}'),
     "control characters": change(b'{"a":1,"\\u001b]0;x\\u0007":"\\u202e"}'),

@@ -490,8 +490,10 @@ class Decode(Model):
     ) -> dict[str, object]:
         """Leave out what is not set, so that software without these fields reads stored specs."""
         whole: dict[str, object] = handler(self)
-        unset = {"values": ValueForm.BY_DECODER, "envelope": None, "envelopeFields": None}
-        unset["envelope_fields"] = None
+        unset = {
+            "values": ValueForm.BY_DECODER,
+            **dict.fromkeys(("envelope", "envelope_fields", "envelopeFields")),
+        }
         return {k: v for k, v in whole.items() if k not in unset or v != unset[k]}
 
     @model_validator(mode="after")

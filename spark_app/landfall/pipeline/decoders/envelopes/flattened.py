@@ -33,6 +33,7 @@ from landfall.pipeline.decoders.envelopes.opened import (
     DOCUMENT,
     ENCODE,
     LETTERS,
+    NULL,
     OP,
     SOURCE,
     SOURCE_TS,
@@ -112,11 +113,11 @@ class Flattened:
     def _opened(self, document: Document, letter: str | None, is_deleted: bool) -> Opened:  # noqa: FBT001
         meta = [b'"_op":"%s"' % letter.encode()] if letter else []
         meta.append(b'"_deleted":%s' % (b"true" if is_deleted else b"false"))
-        at = document.pop(_SOURCE_TS, None)
-        if at is not None and bytes(at) != b"null":
+        at = document.pop(_SOURCE_TS, NULL)
+        if bytes(at) != b"null":
             meta.append(b'"_source_ts":%d' % msgspec.json.decode(at, type=int))
-        for name, is_there in ((OP, letter), (SOURCE_TS, at)):
-            if name in self.columns and is_there is None:
+        for name, is_there in ((OP, letter is not None), (SOURCE_TS, bytes(at) != b"null")):
+            if name in self.columns and not is_there:
                 raise Bad(
                     f"a column reads {name}, and there is no field {_ADDED[name]}; set "
                     f"add.fields: {_REMEDIES[name]} of ExtractNewRecordState"

@@ -26,7 +26,16 @@ from typing import Any
 
 import msgspec
 
-from landfall.pipeline.decoders.envelopes.opened import ENCODE, NULL, TEXT, UNREADABLE, Bad, reason
+from landfall.pipeline.decoders.envelopes.opened import (
+    DOCUMENT,
+    ENCODE,
+    NULL,
+    TEXT,
+    UNREADABLE,
+    Bad,
+    inside_schema,
+    reason,
+)
 from landfall.pipeline.decoders.half_pairs import without_half_pairs
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
@@ -43,6 +52,12 @@ class _Description(msgspec.Struct, gc=False, rename="camel"):
     truncated_arrays: msgspec.Raw = NULL
 
 
+class _Key(msgspec.Struct, gc=False):
+    """The key of a record."""
+
+    id: str
+
+
 def _as_written(number: str) -> msgspec.Raw:
     return msgspec.Raw(number.encode())
 
@@ -50,7 +65,7 @@ def _as_written(number: str) -> msgspec.Raw:
 _VALUES = msgspec.json.Decoder(dict[str, Any], float_hook=_as_written)
 _VALUE = msgspec.json.Decoder(Any, float_hook=_as_written)
 _DESCRIPTION = msgspec.json.Decoder(_Description | None)
-_KEY_ID = msgspec.json.Decoder(dict[str, str])
+_KEY = msgspec.json.Decoder(_Key)
 
 
 def document(name: str, text: bytes) -> bytes:
@@ -100,9 +115,9 @@ def of_key(key: bytes) -> bytes:
         Bad: it has none.
     """
     try:
-        found = _KEY_ID.decode(key)["id"]
+        found = _KEY.decode(ENCODE(inside_schema(DOCUMENT.decode(key)))).id
         return ENCODE({"_id": _plain(_VALUE.decode(without_half_pairs(found.encode())))})
-    except (KeyError, *UNREADABLE) as error:
+    except UNREADABLE as error:
         raise Bad("no text of JSON in 'id', as the keys of documents have it") from error
 
 
