@@ -122,9 +122,8 @@ class ByFields:
         takes_key = letter == "d" and self.takes_key and self.has_keys
         if row == b"{}" and not takes_key:
             raise Bad(f"{'.'.join(self.op)} {op!r:.20}: no row, and no key of one")
-        opened = Opened(row, self._meta(document, letter))
-        opened.of_key = KeyRule.ABSENT if takes_key else KeyRule.NOTHING
-        return opened
+        rule = KeyRule.ABSENT if takes_key else KeyRule.NOTHING
+        return Opened(row, self._meta(document, letter), rule)
 
     def _op(self, document: Document) -> str:
         value = _found(document, self.op)

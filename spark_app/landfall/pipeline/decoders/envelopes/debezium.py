@@ -109,13 +109,13 @@ class Debezium:
         opened = self._row(change, is_mongodb=source is not None and source.connector == _MONGODB)
         if problem:
             raise Bad(problem)
+        meta = opened.meta
         if source is not None:
             if source.ts_ms is not None:
-                opened.meta += b',"_source_ts":%d' % source.ts_ms
-            opened.meta += b',"_source":' + bytes(change.source)
-        opened.row, marked = Unavailable(self.columns).without(opened.row)
-        opened.meta += marked
-        return opened
+                meta += b',"_source_ts":%d' % source.ts_ms
+            meta += b',"_source":' + bytes(change.source)
+        row, marked = Unavailable(self.columns).without(opened.row)
+        return Opened(row, meta + marked, opened.of_key)
 
     def _problem(self, schema: bytes) -> str:
         known = self._problems.get(schema)

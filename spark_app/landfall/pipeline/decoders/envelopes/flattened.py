@@ -29,7 +29,6 @@ import msgspec
 from landfall.pipeline.bounded_cache import BoundedCache
 from landfall.pipeline.decoders.envelopes.debezium import is_expected
 from landfall.pipeline.decoders.envelopes.opened import (
-    DELETED,
     DOCUMENT,
     ENCODE,
     LETTERS,
@@ -48,7 +47,8 @@ from landfall.pipeline.decoders.envelopes.schemas import ConnectTypes
 from landfall.pipeline.decoders.envelopes.unavailable import Unavailable
 
 _OP, _DELETED, _SOURCE_TS = "__op", "__deleted", "__source_ts_ms"
-_REMEDIES = {OP: "op", SOURCE_TS: "source.ts_ms"}
+_ADDED = {OP: (_OP, "op"), SOURCE_TS: (_SOURCE_TS, "source.ts_ms")}
+"""The field that a member is read from, and the name in ``add.fields`` that adds it."""
 _DELETIONS = {b"true": True, b'"true"': True, b"false": False, b'"false"': False}
 
 
@@ -99,10 +99,10 @@ class Flattened:
         is_deleted = letter == "d" if deleted is None else deleted
         if problem:
             raise Bad(problem)
-        opened = self._opened(document, letter or ("d" if is_deleted else None), is_deleted)
-        opened.row, marked = Unavailable(self.columns).without(opened.row)
-        opened.meta += marked
-        return opened
+        meta = self._meta(document, letter or ("d" if is_deleted else None), is_deleted=is_deleted)
+        row, marked = Unavailable(self.columns).without(ENCODE(document))
+        is_completed = is_deleted and self.has_keys
+        return Opened(row, meta + marked, KeyRule.ABSENT if is_completed else KeyRule.NOTHING)
 
     def _problem(self, schema: bytes) -> str:
         known = self._problems.get(schema)
@@ -110,7 +110,12 @@ class Flattened:
             known = self._problems.add(schema, self.types.problem(schema, of_row=True), len(schema))
         return known
 
-    def _opened(self, document: Document, letter: str | None, is_deleted: bool) -> Opened:  # noqa: FBT001
+    def _meta(self, document: Document, letter: str | None, *, is_deleted: bool) -> bytes:
+        """Take the time out of a record, and return the members that its row has.
+
+        Raises:
+            Bad: a column reads one that the record does not have.
+        """
         meta = [b'"_op":"%s"' % letter.encode()] if letter else []
         meta.append(b'"_deleted":%s' % (b"true" if is_deleted else b"false"))
         at = document.pop(_SOURCE_TS, NULL)
@@ -118,16 +123,12 @@ class Flattened:
             meta.append(b'"_source_ts":%d' % msgspec.json.decode(at, type=int))
         for name, is_there in ((OP, letter is not None), (SOURCE_TS, bytes(at) != b"null")):
             if name in self.columns and not is_there:
+                added, remedy = _ADDED[name]
                 raise Bad(
-                    f"a column reads {name}, and there is no field {_ADDED[name]}; set "
-                    f"add.fields: {_REMEDIES[name]} of ExtractNewRecordState"
+                    f"a column reads {name}, and there is no field {added}; set add.fields: "
+                    f"{remedy} of ExtractNewRecordState"
                 )
-        is_completed = is_deleted and self.has_keys
-        rule = KeyRule.ABSENT if is_completed else KeyRule.NOTHING
-        return Opened(ENCODE(document), b",".join(meta), rule)
-
-
-_ADDED = {OP: _OP, DELETED: _DELETED, SOURCE_TS: _SOURCE_TS}
+        return b",".join(meta)
 
 
 def _letter(document: Document) -> str | None:

@@ -43,7 +43,7 @@ class KeyRule(Enum):
     """``_id``, which the key has as text of JSON in ``id``: a document of MongoDB."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Opened:
     """The row of an envelope.
 
