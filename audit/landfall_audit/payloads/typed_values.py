@@ -249,9 +249,10 @@ def _digits(declared: ValueType, value: object) -> Decimal:
 
 def _variable(value: Mapping[object, object]) -> Decimal:
     scale, text = value.get("scale"), value.get("value")
-    if not isinstance(scale, Number) or type(text) is not str or not _JSON_INTEGER.fullmatch(scale):
+    is_number = isinstance(scale, Number) or type(scale) is int
+    if not is_number or type(text) is not str or not _JSON_INTEGER.fullmatch(str(scale)):
         raise ValueError(repr(value))
-    return _unscaled(base64.b64decode(text, validate=True), int(scale))
+    return _unscaled(base64.b64decode(text, validate=True), int(str(scale)))
 
 
 def _unscaled(number: bytes, scale: int) -> Decimal:

@@ -32,7 +32,7 @@ def test_fields_of_the_envelope_become_its_members() -> None:
         ({"__deleted": "false", "__op": "c"}, "c", False),
     ],
 )
-def test_either_field_names_a_deletion(added: dict[str, Any], op: str, is_deleted: bool) -> None:  # noqa: FBT001
+def test_either_field_names_a_deletion(added: dict[str, Any], op: str, is_deleted: bool) -> None:
     [row] = rows({"id": 1, **added}, columns=[*COLUMNS, DELETED], **FLATTENED)
 
     assert (row["_op"], row["_deleted"]) == (op, is_deleted)
