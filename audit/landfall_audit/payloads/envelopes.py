@@ -156,8 +156,9 @@ def _change(payload: Document | None) -> Document:
     change = _object(payload, "payload")
     if change.get("op") is None and _is_other_topic(set(change)):
         raise LeftOut("no change of a row")
-    if not _is_text(change.get("op")) or change["op"] not in _CHANGES:
-        raise BadPayload(f"op {change.get('op')}")
+    op = change.get("op")
+    if op is None or not _is_text(op) or op not in _CHANGES:
+        raise BadPayload(f"op {op}")
     return change
 
 
