@@ -58,7 +58,7 @@ RECORDS = {source: [*example.records(source)] for source in DECODES}
 
 @st.composite
 def records(draw: st.DrawFn, source: str) -> tuple[bytes | None, bytes | None]:
-    """Key and value of a record of which some members are others, or gone."""
+    """Key and value of a record some of whose members are replaced, or gone."""
     key, value = copy.deepcopy(draw(st.sampled_from(RECORDS[source])))
     for _ in range(draw(st.integers(0, 2))):
         value = changed(draw, value)
@@ -92,7 +92,7 @@ def of_writer(decode: dict[str, Any], key: bytes | None, value: bytes | None) ->
 
 
 def of_auditor(decode: dict[str, Any], key: bytes | None, value: bytes | None) -> object:
-    """What the auditor expects."""
+    """Return what the auditor expects."""
     spec = GroupSpec.model_validate(
         {
             "source": {"kafka": {"bootstrapServers": "k:9092", "topics": ["t"]}},

@@ -70,7 +70,7 @@ class Wanted:
             payload is written as it is.
         json: whether every value of ``Decoded.records`` must be a JSON object (format ``Json``).
         zeros: whether JSON has fields that payloads do not have because they hold the default of
-            their type, as those of Protobuf without presence.
+            their type, as fields of Protobuf without presence.
         columns: whether the format writes the typed columns, if the group declares any, and not the
             payloads.
         own_columns: whether the typed columns follow the payloads' own schemas; the decoder

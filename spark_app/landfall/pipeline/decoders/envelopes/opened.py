@@ -1,4 +1,4 @@
-"""What opening an envelope gives, and how the members of a row are put together. Pure.
+"""The row of an opened envelope, and how the members of a row are put together. Pure.
 
 Rows are kept as bytes of JSON: only what an envelope adds is parsed and written.
 """
@@ -34,7 +34,7 @@ class Skipped(Exception):  # noqa: N818
 
 
 class KeyRule(Enum):
-    """What a row takes of the key of its record."""
+    """The part of a row that is in the key of its record."""
 
     NOTHING = "nothing"
     ABSENT = "absent"
