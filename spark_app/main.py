@@ -46,7 +46,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.cli.values import port
 from landfall.driver.http.control import Control
 from landfall.driver.http.signed_requests import SignatureCheck
-from landfall.driver.process.run import Options, run_group
+from landfall.driver.process.run import RunOptions, run_group
 from landfall.driver.process.termination_message import TerminationMessage
 from landfall.errors import Reason, Retry, Stalled, StoreDenied
 from landfall.logs import log_as_json
@@ -86,8 +86,8 @@ def main(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ExitC
 
 def _options(
     group: ConsumerGroup, arguments: argparse.Namespace, environment: Mapping[str, str]
-) -> Options:
-    return Options(
+) -> RunOptions:
+    return RunOptions(
         stays=True,
         http_host=arguments.host,
         http_port=arguments.http_port,

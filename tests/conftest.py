@@ -34,7 +34,7 @@ from dev.servers.iceberg_catalog import ICEBERG_CATALOG
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.schema_registry import SCHEMA_REGISTRY
-from dev.servers.server import STATE, Kind, Server
+from dev.servers.server import STATE, Server, ServerKind
 from tests.support import examples, spark_start
 from tests.support.cluster import Cluster
 from tests.support.examples import finished
@@ -267,11 +267,11 @@ def namespace(control_plane: Cluster) -> Iterator[str]:
 
 
 @pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[Callable[[Kind], Server]]:
+def own_server(tmp_path: Path) -> Iterator[Callable[[ServerKind], Server]]:
     """Creates servers for one test, which may kill and restart them: ``own_server(S3).up()``."""
     servers: list[Server] = []
 
-    def create(kind: Kind) -> Server:
+    def create(kind: ServerKind) -> Server:
         servers.append(Server(kind, tmp_path / "state"))
         return servers[-1]
 

@@ -21,7 +21,10 @@ FEATURES = {
         *("decoders", "unit/pipeline/test_", "fuzz", "avro", "thrift", "protobuf", "typed"),
         *("csv", "half_pairs", "chosen_rows"),
     ),
-    "dev": ("unit/dev", "test_purity", "test_servers.", "fault_proxy", "test_demo", "times"),
+    "dev": (
+        *("unit/dev", "test_purity", "test_servers.", "fault_proxy", "test_demo", "times"),
+        "class_names",
+    ),
     "docs": (
         *("test_docs", "example", "start_pages", "tutorial", "repository", "coming_from"),
         "stale_sentences",

@@ -36,7 +36,7 @@ RANGES_KEPT = 100
 """How many missing ranges of a topic partition are kept; the remaining ones are only counted."""
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """Kind of fault in an object or the ledger; the value is printed, also in JSON."""
 
     LOST = "lost object"
@@ -87,7 +87,7 @@ class Unchecked(StrEnum):
 class Fault:
     """Something wrong with an object or the ledger, as opposed to a single record."""
 
-    kind: Kind
+    kind: FaultKind
     what: str
     """The object's key, the ledger's slot, the feed, file, part and row, or the record."""
     message: str = ""

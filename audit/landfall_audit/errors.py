@@ -1,13 +1,13 @@
 """Errors that the auditor raises on purpose, by what is to be done. Pure.
 
-``Retry``    a temporary failure: the same audit may succeed later.
-``Stalled``  a user must act first; ``reason`` names the cause.
+``AuditRetry``    a temporary failure: the same audit may succeed later.
+``AuditStalled``  a user must act first; ``reason`` names the cause.
 """
 
 from enum import StrEnum
 
 
-class Reason(StrEnum):
+class AuditReason(StrEnum):
     """Reason why an audit cannot continue; the values match the group's conditions."""
 
     SPEC_INVALID = "SpecInvalid"
@@ -20,18 +20,18 @@ class AuditError(Exception):
     """Base of every error that the auditor raises on purpose."""
 
 
-class Retry(AuditError):  # noqa: N818  # the name is the advice
+class AuditRetry(AuditError):  # noqa: N818  # the name is the advice
     """The store or Kafka does not answer, or not as it should."""
 
 
-class StoreDenied(Retry):
+class AuditStoreDenied(AuditRetry):
     """The store refuses: credentials, permissions, the bucket, or the request itself."""
 
 
-class Stalled(AuditError):  # noqa: N818  # the name is the state
+class AuditStalled(AuditError):  # noqa: N818  # the name is the state
     """Auditing again cannot help until someone acts."""
 
-    def __init__(self, reason: Reason, message: str) -> None:
+    def __init__(self, reason: AuditReason, message: str) -> None:
         """Keep ``reason`` apart from the text."""
         super().__init__(message)
         self.reason = reason

@@ -13,32 +13,32 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from landfall_audit.errors import Reason, Stalled
-from landfall_audit.spec import ConsumerGroup, TopicSpecs
+from landfall_audit.errors import AuditReason, AuditStalled
+from landfall_audit.spec import AuditedGroup, AuditedTopics
 
 _VARIABLE = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _MAX_VALUES = 100_000
 """The most values of a document with its aliases filled in: a few lines can give billions."""
 
 
-def load(path: Path, environment: Mapping[str, str]) -> ConsumerGroup:
+def load(path: Path, environment: Mapping[str, str]) -> AuditedGroup:
     """Return the group that a file describes.
 
     Raises:
-        Stalled: SPEC_INVALID, with one line per fault: file, then field, then the fault.
+        AuditStalled: SPEC_INVALID, with one line per fault: file, then field, then the fault.
     """
     document = _expanded(_read(path), environment, path, "")
     try:
-        group = ConsumerGroup.model_validate(document)
-        TopicSpecs.of(group.spec)
+        group = AuditedGroup.model_validate(document)
+        AuditedTopics.of(group.spec)
     except ValidationError as error:
         lines = (
             f"{path}: {'.'.join(map(str, each['loc'])) or 'document'}: {each['msg']}"
             for each in error.errors(include_url=False, include_input=False)
         )
-        raise Stalled(Reason.SPEC_INVALID, "\n".join(lines)) from None
+        raise AuditStalled(AuditReason.SPEC_INVALID, "\n".join(lines)) from None
     except (ValueError, KeyError, RecursionError) as error:
-        raise Stalled(Reason.SPEC_INVALID, f"{path}: spec.topics: {error}") from None
+        raise AuditStalled(AuditReason.SPEC_INVALID, f"{path}: spec.topics: {error}") from None
     return group
 
 
@@ -49,12 +49,12 @@ def _read(path: Path) -> object:
             return json.loads(text)
         return _yaml(text)
     except OSError as error:
-        raise Stalled(Reason.SPEC_INVALID, f"{path}: {error.strerror}") from error
+        raise AuditStalled(AuditReason.SPEC_INVALID, f"{path}: {error.strerror}") from error
     except RecursionError:
-        raise Stalled(Reason.SPEC_INVALID, f"{path}: nested too deeply") from None
+        raise AuditStalled(AuditReason.SPEC_INVALID, f"{path}: nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
         kind = "JSON" if path.suffix == ".json" else "YAML"
-        raise Stalled(Reason.SPEC_INVALID, f"{path}: invalid {kind}: {error}") from error
+        raise AuditStalled(AuditReason.SPEC_INVALID, f"{path}: invalid {kind}: {error}") from error
 
 
 def _yaml(text: str) -> object:
@@ -101,8 +101,8 @@ def _expanded(value: object, environment: Mapping[str, str], path: Path, field: 
         if found := environment.get(name) or default:
             return found
         if default is None:
-            raise Stalled(
-                Reason.SPEC_INVALID, f"{path}: {field}: environment variable {name} is not set"
+            raise AuditStalled(
+                AuditReason.SPEC_INVALID, f"{path}: {field}: environment variable {name} is not set"
             )
         return ""
 

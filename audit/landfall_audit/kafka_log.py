@@ -8,10 +8,10 @@ from typing import Any, Protocol, cast
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from landfall_audit.errors import Reason, Retry, Stalled
+from landfall_audit.errors import AuditReason, AuditRetry, AuditStalled
 from landfall_audit.login.kafka import kafka_properties
-from landfall_audit.objects.rows import Record
-from landfall_audit.spec import ConsumerGroup
+from landfall_audit.objects.rows import MessageLike
+from landfall_audit.spec import AuditedGroup
 
 _CONSUMER_PROPERTIES: Mapping[str, object] = {
     "isolation.level": "read_committed",
@@ -47,11 +47,11 @@ def _translate_errors(what: str) -> Iterator[None]:
         cause = error.args[0]
         if cause.name() in _LEADERLESS:
             message = "the Kafka partition has no leader; audit again when its broker is back"
-            raise Retry(f"{what}: {message}") from error
-        raise Retry(f"{what}: {cause.str()}") from error
+            raise AuditRetry(f"{what}: {message}") from error
+        raise AuditRetry(f"{what}: {cause.str()}") from error
 
 
-class Log(Protocol):
+class RecordLog(Protocol):
     """An ordered log of records per topic partition."""
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int] | None:
@@ -66,15 +66,15 @@ class Log(Protocol):
         """Return whether the topic's cleanup policy removes single records."""
         ...
 
-    def records(self, topic: str, partition: int, start: int) -> Iterator[Record]:
+    def records(self, topic: str, partition: int, start: int) -> Iterator[MessageLike]:
         """Every committed record from an offset to the end of the log."""
         ...
 
 
-class KafkaLog:
+class ClusterLog:
     """The Kafka cluster of a group, for many threads at once."""
 
-    def __init__(self, group: ConsumerGroup) -> None:
+    def __init__(self, group: AuditedGroup) -> None:
         """Create the clients; nothing is requested yet."""
         self._seconds = group.spec.tuning.read_timeout.total_seconds()
         properties = kafka_properties(group)
@@ -107,7 +107,7 @@ class KafkaLog:
         """The log start offset and the end offset; None if there is no such topic partition.
 
         Raises:
-            Retry: the brokers do not answer.
+            AuditRetry: the brokers do not answer.
         """
         with _translate_errors(f"{topic}/{partition}"), self._consumer() as consumer:
             with self._lock:  # once per topic: the answer has all its Kafka partitions
@@ -160,12 +160,12 @@ class KafkaLog:
         except KafkaException:  # the topic is gone, or the user lacks the DESCRIBE permission
             return None
 
-    def records(self, topic: str, partition: int, start: int) -> Iterator[Record]:
+    def records(self, topic: str, partition: int, start: int) -> Iterator[MessageLike]:
         """Every committed record from an offset to the end of the log.
 
         Raises:
-            Retry: no record arrives within the group's ``readTimeout``.
-            Stalled: DATA_LOSS, Kafka no longer has the offset.
+            AuditRetry: no record arrives within the group's ``readTimeout``.
+            AuditStalled: DATA_LOSS, Kafka no longer has the offset.
         """
         with self._consumer() as consumer:
             try:
@@ -173,7 +173,7 @@ class KafkaLog:
             finally:
                 consumer.unassign()
 
-    def _read(self, consumer: Consumer, position: TopicPartition) -> Iterator[Record]:
+    def _read(self, consumer: Consumer, position: TopicPartition) -> Iterator[MessageLike]:
         name = f"{position.topic}/{position.partition}"
         with _translate_errors(name):
             consumer.assign([position])
@@ -184,30 +184,30 @@ class KafkaLog:
                 batch = consumer.consume(1, self._seconds)
                 batch += consumer.consume(_MAX_MESSAGES, 0)
             if not batch:
-                raise Retry(f"{name}: no answer from Kafka within {self._seconds:g} s")
+                raise AuditRetry(f"{name}: no answer from Kafka within {self._seconds:g} s")
             for message in batch:
                 error = message.error()
                 if error is None:
-                    yield cast("Record", message)
+                    yield cast("MessageLike", message)
                 elif error.name() == "_PARTITION_EOF":
                     return
                 elif error.name() in {"_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"}:
-                    raise Stalled(Reason.DATA_LOSS, f"{name}: {error.str()}")
+                    raise AuditStalled(AuditReason.DATA_LOSS, f"{name}: {error.str()}")
                 elif error.name() not in _TRANSIENT:
-                    raise Retry(f"{name}: {error.str()}")
+                    raise AuditRetry(f"{name}: {error.str()}")
 
 
-class Cursor:
+class LogCursor:
     """Reads one topic partition range by range; contiguous ranges share one consumer position."""
 
-    def __init__(self, log: Log, topic: str, partition: int) -> None:
+    def __init__(self, log: RecordLog, topic: str, partition: int) -> None:
         """Create a cursor; nothing is read yet."""
         self._log, self._topic, self._partition = log, topic, partition
-        self._records: Iterator[Record] = iter(())
-        self._lookahead: Record | None = None
+        self._records: Iterator[MessageLike] = iter(())
+        self._lookahead: MessageLike | None = None
         self._position: int | None = None
 
-    def take(self, start: int, end: int) -> Iterator[Record]:
+    def take(self, start: int, end: int) -> Iterator[MessageLike]:
         """Every record with ``start <= offset < end``; the caller must exhaust the iterator."""
         if self._position != start:
             self._records = self._log.records(self._topic, self._partition, start)
@@ -223,7 +223,7 @@ class Cursor:
             self._lookahead = None
             yield message
 
-    def again(self, start: int, end: int) -> Iterator[Record]:
+    def again(self, start: int, end: int) -> Iterator[MessageLike]:
         """The records of a range once more; where the cursor is stays as it is."""
         for record in self._log.records(self._topic, self._partition, start):
             if record.offset() >= end:

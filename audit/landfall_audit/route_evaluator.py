@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 
 from landfall_audit import times
 from landfall_audit.half_pairs import without_halves
-from landfall_audit.spec import GroupSpec, MissingTimestamp, Timestamp, TimeUnit
+from landfall_audit.spec import AuditedSpec, MissingTimestampPolicy, TimestampSection, TimeUnitName
 
 Source: TypeAlias = tuple[str, int]
 """Topic and Kafka partition of a record."""
@@ -63,12 +63,12 @@ class RouteEvaluator:
     parts: tuple[Part, ...]
     fields: tuple[tuple[str, ...], ...]
     timed: bool
-    timestamp: Timestamp | None
+    timestamp: TimestampSection | None
     zone: ZoneInfo
     headers: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, spec: GroupSpec) -> "RouteEvaluator":
+    def of(cls, spec: AuditedSpec) -> "RouteEvaluator":
         """Parse the pattern of a group.
 
         Raises:
@@ -128,11 +128,11 @@ class RouteEvaluator:
         if value is not None:
             return _local(self.zone, _seconds(value, self.timestamp, kafka_millis))
         match self.timestamp.missing:
-            case MissingTimestamp.EPOCH:
+            case MissingTimestampPolicy.EPOCH:
                 return _local(self.zone, 0)
-            case MissingTimestamp.KAFKA_TIMESTAMP:
+            case MissingTimestampPolicy.KAFKA_TIMESTAMP:
                 return _local(self.zone, _kafka_seconds(kafka_millis))
-            case MissingTimestamp.DEAD_LETTER:
+            case MissingTimestampPolicy.DEAD_LETTER:
                 raise _NoOutputPartition
 
 
@@ -212,17 +212,17 @@ def _local(zone: ZoneInfo, seconds: int) -> datetime:
     return (_EPOCH + timedelta(seconds=seconds)).astimezone(zone)
 
 
-def _seconds(value: object, timestamp: Timestamp, kafka_millis: int) -> int:
+def _seconds(value: object, timestamp: TimestampSection, kafka_millis: int) -> int:
     """The time that a field holds, in whole seconds since 1970: no directive shows fractions."""
     fmt = timestamp.format
     text = value if isinstance(value, str) else str(value)
-    is_custom = timestamp.unit is TimeUnit.CUSTOM and not isinstance(value, bool | float)
+    is_custom = timestamp.unit is TimeUnitName.CUSTOM and not isinstance(value, bool | float)
     if is_custom and fmt and not re.search("%[YyGcx]", fmt.replace("%%", "")):
         return _nearest_of_year(text, timestamp, kafka_millis)
     return times.micros(value, timestamp.unit, fmt, timestamp.timezone) // 10**6
 
 
-def _nearest_of_year(text: str, timestamp: Timestamp, kafka_millis: int) -> int:
+def _nearest_of_year(text: str, timestamp: TimestampSection, kafka_millis: int) -> int:
     """The time in the year that brings it nearest to the Kafka timestamp."""
     if kafka_millis < 0:
         raise _NoOutputPartition

@@ -49,7 +49,7 @@ Scalar = str | int | float | bool | None
 Options = dict[str, Scalar | list[Scalar]]
 
 
-class Model(BaseModel):
+class SpecSection(BaseModel):
     """Base of every section: immutable, camelCase in YAML, unknown fields are ignored."""
 
     model_config = ConfigDict(
@@ -57,23 +57,23 @@ class Model(BaseModel):
     )
 
 
-class SecretRef(Model):
+class SecretSection(SpecSection):
     """A Kubernetes Secret; elsewhere a folder with one file per key."""
 
     name: str
 
 
-class StoreAccess(Model):
+class StoreSection(SpecSection):
     """The common fields of the sections of all stores."""
 
     endpoint: str | None = None
-    credentials_secret_ref: SecretRef | None = None
+    credentials_secret_ref: SecretSection | None = None
     max_attempts: int = 5
     connect_timeout: Duration = timedelta(seconds=5)
     read_timeout: Duration = timedelta(seconds=60)
 
 
-class AssumeRole(Model):
+class AssumeRoleSection(SpecSection):
     """An IAM role to assume."""
 
     role_arn: str
@@ -81,7 +81,7 @@ class AssumeRole(Model):
     external_id: str | None = None
 
 
-class S3Access(StoreAccess):
+class S3Section(StoreSection):
     """How to access an S3 bucket."""
 
     region: str | None = None
@@ -91,35 +91,35 @@ class S3Access(StoreAccess):
     proxy: str | None = None
     requester_pays: bool = False
     profile: str | None = None
-    assume_role: AssumeRole | None = None
+    assume_role: AssumeRoleSection | None = None
 
 
-class AzureAccess(StoreAccess):
+class AzureSection(StoreSection):
     """How to access Azure Blob Storage."""
 
 
-class GcsAccess(StoreAccess):
+class GcsSection(StoreSection):
     """How to access Google Cloud Storage."""
 
 
-class HdfsAccess(StoreAccess):
+class HdfsSection(StoreSection):
     """How to access HDFS."""
 
     user: str | None = None
     principal: str | None = None
 
 
-class Place(Model):
+class LocationSection(SpecSection):
     """A URL of a store, and how the store is accessed."""
 
     url: str
-    s3: S3Access = S3Access()
-    azure: AzureAccess = AzureAccess()
-    gcs: GcsAccess = GcsAccess()
-    hdfs: HdfsAccess = HdfsAccess()
+    s3: S3Section = S3Section()
+    azure: AzureSection = AzureSection()
+    gcs: GcsSection = GcsSection()
+    hdfs: HdfsSection = HdfsSection()
 
     @property
-    def access(self) -> StoreAccess:
+    def access(self) -> StoreSection:
         """The section of the store that ``url`` names; ``s3`` for one without a section."""
         match self.url.partition("://")[0]:
             case "abfss":
@@ -131,7 +131,7 @@ class Place(Model):
         return self.s3
 
 
-class Root(Place):
+class RootSection(LocationSection):
     """A root of the group."""
 
     section: ClassVar[str] = "output"
@@ -139,7 +139,7 @@ class Root(Place):
     store: str | None = None
 
 
-class Ledger(Root):
+class LedgerSection(RootSection):
     """The root of the ledger, if it is not the output root."""
 
     section: ClassVar[str] = "ledger"
@@ -149,7 +149,7 @@ _SIDE = re.compile("/_landfall/[^/]+/side/[^/]+$")
 """The end of the root of a backfill."""
 
 
-class LettersPlace(Root):
+class LettersSection(RootSection):
     """A place of dead letters."""
 
     section: ClassVar[str] = "badRecords"
@@ -162,23 +162,23 @@ class LettersPlace(Root):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-class BadRecords(Model):
+class BadRecordsSection(SpecSection):
     """Where dead letters are."""
 
     url: str | None = None
     store: str | None = None
-    s3: S3Access = S3Access()
-    azure: AzureAccess = AzureAccess()
-    gcs: GcsAccess = GcsAccess()
-    hdfs: HdfsAccess = HdfsAccess()
-    former_places: tuple[LettersPlace, ...] = ()
+    s3: S3Section = S3Section()
+    azure: AzureSection = AzureSection()
+    gcs: GcsSection = GcsSection()
+    hdfs: HdfsSection = HdfsSection()
+    former_places: tuple[LettersSection, ...] = ()
 
     @property
-    def places(self) -> tuple[LettersPlace, ...]:
+    def places(self) -> tuple[LettersSection, ...]:
         """The places of dead letters, the present one first, without the output root."""
         if self.url is None:
             return self.former_places
-        present = LettersPlace(
+        present = LettersSection(
             url=self.url,
             store=self.store,
             s3=self.s3,
@@ -189,7 +189,7 @@ class BadRecords(Model):
         return (present, *self.former_places)
 
 
-class Feed(Place):
+class FeedSection(LocationSection):
     """Files of other programs, which are landed as a topic."""
 
     topic: str
@@ -201,36 +201,36 @@ class Feed(Place):
     reader_options: Options = Field(default_factory=dict)
 
 
-class Kafka(Model):
+class KafkaSection(SpecSection):
     """The Kafka cluster."""
 
     bootstrap_servers: str
     group_id: str | None = None
     properties: dict[str, Scalar] = Field(default_factory=dict)
-    properties_secret_ref: SecretRef | None = None
+    properties_secret_ref: SecretSection | None = None
 
 
-class Landed(Model):
+class LandedSection(SpecSection):
     """Another group, whose objects are the source."""
 
     group: str
 
 
-class Source(Model):
+class SourceSection(SpecSection):
     """Where records are read from."""
 
-    kafka: Kafka | None = None
-    files: tuple[Feed, ...] = ()
-    landed: Landed | None = None
+    kafka: KafkaSection | None = None
+    files: tuple[FeedSection, ...] = ()
+    landed: LandedSection | None = None
 
     @model_validator(mode="after")
-    def _has_one_kind(self) -> "Source":
+    def _has_one_kind(self) -> "SourceSection":
         if [bool(self.kafka), bool(self.files), bool(self.landed)].count(True) != 1:
             raise ValueError("exactly one of kafka, files and landed is needed")
         return self
 
 
-class TimeUnit(StrEnum):
+class TimeUnitName(StrEnum):
     """How a payload encodes a time."""
 
     AUTO = "Auto"
@@ -242,7 +242,7 @@ class TimeUnit(StrEnum):
     CUSTOM = "Custom"
 
 
-class MissingTimestamp(StrEnum):
+class MissingTimestampPolicy(StrEnum):
     """The handling of a record without the timestamp field."""
 
     DEAD_LETTER = "DeadLetter"
@@ -250,16 +250,16 @@ class MissingTimestamp(StrEnum):
     EPOCH = "Epoch"
 
 
-class Timestamp(Model):
+class TimestampSection(SpecSection):
     """The field that holds a record's event time."""
 
     field: str
     source: Literal["Value", "Key", "Header"] = "Value"
     separator: str = "."
-    unit: TimeUnit = TimeUnit.AUTO
+    unit: TimeUnitName = TimeUnitName.AUTO
     format: str | None = None
     timezone: str = "UTC"
-    missing: MissingTimestamp = MissingTimestamp.DEAD_LETTER
+    missing: MissingTimestampPolicy = MissingTimestampPolicy.DEAD_LETTER
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -275,7 +275,7 @@ class Timestamp(Model):
         return directives.isdisjoint("YyGcx")
 
 
-class ColumnType(StrEnum):
+class ColumnTypeName(StrEnum):
     """Type of a declared column, or of what a list or a struct holds."""
 
     STRING = "String"
@@ -292,7 +292,7 @@ class ColumnType(StrEnum):
     STRUCT = "Struct"
 
 
-class ColumnUnit(StrEnum):
+class ColumnUnitName(StrEnum):
     """How a payload encodes a column of type Timestamp or Date."""
 
     AUTO = "Auto"
@@ -305,34 +305,34 @@ class ColumnUnit(StrEnum):
     DAYS = "Days"
 
 
-class DecimalEncoding(StrEnum):
+class DecimalEncodingName(StrEnum):
     """How text holds a Decimal."""
 
     DIGITS = "Digits"
     BASE64 = "Base64"
 
 
-class ValueType(Model):
+class ValueTypeSection(SpecSection):
     """The type of a value, and how a payload encodes it."""
 
-    type: ColumnType
-    unit: ColumnUnit | None = None
+    type: ColumnTypeName
+    unit: ColumnUnitName | None = None
     format: str | None = None
     timezone: str | None = None
     precision: int | None = None
     scale: int | None = None
-    encoding: DecimalEncoding | None = None
-    items: Union["Item", None] = None
-    fields: tuple["Column", ...] = ()
+    encoding: DecimalEncodingName | None = None
+    items: Union["ItemSection", None] = None
+    fields: tuple["ColumnSection", ...] = ()
 
 
-class Item(ValueType):
+class ItemSection(ValueTypeSection):
     """The items of a list."""
 
     nullable: bool = True
 
 
-class Column(ValueType):
+class ColumnSection(ValueTypeSection):
     """A column of the output, or a field of a struct in one."""
 
     name: str
@@ -350,22 +350,22 @@ class Column(ValueType):
         return self.field or self.name
 
 
-class Registry(Model):
+class RegistrySection(SpecSection):
     """A schema registry; the ledger has what it answered, by its first URL."""
 
     urls: Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class DecodeKey(Model):
+class DecodeKeySection(SpecSection):
     """How record keys are decoded."""
 
     format: str
     options: Options = Field(default_factory=dict)
-    registry: Registry | None = None
-    columns: tuple[Column, ...] = ()
+    registry: RegistrySection | None = None
+    columns: tuple[ColumnSection, ...] = ()
 
 
-class EnvelopeFields(Model):
+class EnvelopeFieldsSection(SpecSection):
     """Where an envelope has its parts."""
 
     op: str
@@ -387,59 +387,59 @@ class EnvelopeFields(Model):
         return next((letter for letter, values in of.items() if op in values), None)
 
 
-class Decode(Model):
+class DecodeSection(SpecSection):
     """How record payloads are decoded."""
 
     format: str = "Raw"
-    timestamp: Timestamp | None = None
+    timestamp: TimestampSection | None = None
     options: Options = Field(default_factory=dict)
-    registry: Registry | None = None
+    registry: RegistrySection | None = None
     values: Literal["ByDecoder", "Common"] = "ByDecoder"
     envelope: Literal["Debezium", "DebeziumFlattened", "Maxwell", "Canal", "Fields"] | None = None
-    envelope_fields: EnvelopeFields | None = None
-    columns: tuple[Column, ...] = ()
-    key: DecodeKey | None = None
-    header_columns: tuple[Column, ...] = ()
+    envelope_fields: EnvelopeFieldsSection | None = None
+    columns: tuple[ColumnSection, ...] = ()
+    key: DecodeKeySection | None = None
+    header_columns: tuple[ColumnSection, ...] = ()
 
     @property
     def is_common(self) -> bool:
         """Return whether values are the same from all decoders."""
         return self.values == "Common"
 
-    def payload_columns(self) -> tuple[Column, ...]:
+    def payload_columns(self) -> tuple[ColumnSection, ...]:
         """The columns of payloads; the event time's own field is read as the event time is."""
         return tuple(self._timed(column, "Value", column.path) for column in self.columns)
 
-    def key_columns(self) -> tuple[Column, ...]:
+    def key_columns(self) -> tuple[ColumnSection, ...]:
         """The columns of keys, likewise."""
         columns = self.key.columns if self.key else ()
         return tuple(self._timed(column, "Key", column.path) for column in columns)
 
-    def typed_headers(self) -> tuple[Column, ...]:
+    def typed_headers(self) -> tuple[ColumnSection, ...]:
         """The columns of headers, likewise."""
         return tuple(
             self._timed(column, "Header", (column.field or column.name,))
             for column in self.header_columns
         )
 
-    def _timed(self, column: Column, source: str, path: tuple[str, ...]) -> Column:
+    def _timed(self, column: ColumnSection, source: str, path: tuple[str, ...]) -> ColumnSection:
         event = self.timestamp
         if event is None or event.source != source:
             return column
-        if column.type is ColumnType.STRUCT:
+        if column.type is ColumnTypeName.STRUCT:
             fields = (self._timed(inner, source, (*path, inner.key)) for inner in column.fields)
             return column.model_copy(update={"fields": tuple(fields)})
-        is_event = path == event.path and column.type is ColumnType.TIMESTAMP
+        is_event = path == event.path and column.type is ColumnTypeName.TIMESTAMP
         # Without a year, a time needs the Kafka timestamp of its record: only the route has that.
         if not is_event or event.is_yearless:
             return column
-        unit = ColumnUnit(event.unit)
+        unit = ColumnUnitName(event.unit)
         return column.model_copy(
             update={"unit": unit, "format": event.format, "timezone": event.timezone}
         )
 
 
-class Route(Model):
+class RouteSection(SpecSection):
     """The output partition that a record is written to."""
 
     pattern: str = "dt={date}"
@@ -447,7 +447,7 @@ class Route(Model):
     topic_path: str | None = None
 
 
-class Codec(StrEnum):
+class CodecName(StrEnum):
     """Compression of objects."""
 
     NONE = "None"
@@ -457,50 +457,50 @@ class Codec(StrEnum):
     SNAPPY = "Snappy"
 
 
-class ColumnSource(StrEnum):
+class ColumnSourceName(StrEnum):
     """Where the columns of typed output come from."""
 
     DECLARED = "Declared"
     FROM_SCHEMA = "FromSchema"
 
 
-class Output(Root):
+class OutputSection(RootSection):
     """Where objects are, and in which format."""
 
     format: str = "Json"
-    codec: Codec | None = None
-    columns: ColumnSource = ColumnSource.DECLARED
+    codec: CodecName | None = None
+    columns: ColumnSourceName = ColumnSourceName.DECLARED
     options: Options = Field(default_factory=dict)
     existing_objects: Literal["Refuse", "Keep"] = "Refuse"
 
 
-class Tuning(Model):
+class TuningSection(SpecSection):
     """How long to wait for Kafka."""
 
     read_timeout: Duration = timedelta(seconds=60)
 
 
-class GroupSpec(Model):
+class AuditedSpec(SpecSection):
     """A consumer group: what it lands, where, and how."""
 
-    source: Source
-    decode: Decode = Decode()
+    source: SourceSection
+    decode: DecodeSection = DecodeSection()
     transforms: tuple[dict[str, Any], ...] = ()
-    route: Route = Route()
-    output: Output
-    ledger: Ledger | None = None
+    route: RouteSection = RouteSection()
+    output: OutputSection
+    ledger: LedgerSection | None = None
     topics: tuple[dict[str, Any], ...] = ()
     """Entries as they are written: their values are laid over the group's own fields."""
-    bad_records: BadRecords = BadRecords()
-    tuning: Tuning = Tuning()
+    bad_records: BadRecordsSection = BadRecordsSection()
+    tuning: TuningSection = TuningSection()
 
     @property
-    def ledger_root(self) -> Root:
+    def ledger_root(self) -> RootSection:
         """Where the ledger is."""
         return self.ledger or self.output
 
     @property
-    def roots(self) -> tuple[Root, ...]:
+    def roots(self) -> tuple[RootSection, ...]:
         """The output root, the ledger's root if it is another one, and places of dead letters."""
         return (self.output, *([self.ledger] if self.ledger else ()), *self.bad_records.places)
 
@@ -517,20 +517,20 @@ class GroupSpec(Model):
         return document
 
 
-class Metadata(Model):
+class MetadataSection(SpecSection):
     """The name of the group."""
 
     name: str
     namespace: str = "default"
 
 
-class ConsumerGroup(Model):
+class AuditedGroup(SpecSection):
     """A set of topics that is landed in an object store."""
 
     api_version: Literal["landfall.dev/v1alpha1"]
-    kind: Literal["ConsumerGroup"]
-    metadata: Metadata
-    spec: GroupSpec
+    kind: Literal["AuditedGroup"]
+    metadata: MetadataSection
+    spec: AuditedSpec
 
     @property
     def kafka_group_id(self) -> str:
@@ -540,7 +540,7 @@ class ConsumerGroup(Model):
 
 
 @dataclass(frozen=True)
-class TopicSpecs:
+class AuditedTopics:
     """The spec of every topic: the group's, with the first entry whose pattern matches the name.
 
     Attributes:
@@ -548,11 +548,11 @@ class TopicSpecs:
         entries: patterns with the specs of the topics that match, in order.
     """
 
-    group: GroupSpec
-    entries: tuple[tuple[re.Pattern[str], GroupSpec], ...]
+    group: AuditedSpec
+    entries: tuple[tuple[re.Pattern[str], AuditedSpec], ...]
 
     @classmethod
-    def of(cls, spec: GroupSpec) -> "TopicSpecs":
+    def of(cls, spec: AuditedSpec) -> "AuditedTopics":
         """Lay the entries of a spec over its own fields.
 
         Raises:
@@ -563,7 +563,7 @@ class TopicSpecs:
             alone, tuple((re.compile(e["pattern"]), _laid_over(alone, e)) for e in spec.topics)
         )
 
-    def for_topic(self, topic: str) -> GroupSpec:
+    def for_topic(self, topic: str) -> AuditedSpec:
         """The spec of a topic."""
         return next((s for pattern, s in self.entries if pattern.fullmatch(topic)), self.group)
 
@@ -571,10 +571,10 @@ class TopicSpecs:
 _OF_ENTRIES = ("decode", "transforms", "route", "output")
 
 
-def _laid_over(spec: GroupSpec, entry: Mapping[str, Any]) -> GroupSpec:
+def _laid_over(spec: AuditedSpec, entry: Mapping[str, Any]) -> AuditedSpec:
     document = spec.model_dump(mode="json", by_alias=True)
     own = {name: entry[name] for name in _OF_ENTRIES if entry.get(name) is not None}
-    return GroupSpec.model_validate(_merged(document, own))
+    return AuditedSpec.model_validate(_merged(document, own))
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

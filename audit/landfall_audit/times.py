@@ -12,26 +12,26 @@ from decimal import Decimal
 from fractions import Fraction
 from zoneinfo import ZoneInfo
 
-from landfall_audit.spec import TimeUnit
+from landfall_audit.spec import TimeUnitName
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_PER_SECOND: Mapping[TimeUnit, int] = {
-    TimeUnit.SECONDS: 1,
-    TimeUnit.MILLISECONDS: 10**3,
-    TimeUnit.MICROSECONDS: 10**6,
-    TimeUnit.NANOSECONDS: 10**9,
+_PER_SECOND: Mapping[TimeUnitName, int] = {
+    TimeUnitName.SECONDS: 1,
+    TimeUnitName.MILLISECONDS: 10**3,
+    TimeUnitName.MICROSECONDS: 10**6,
+    TimeUnitName.NANOSECONDS: 10**9,
 }
 _AUTO = (
-    (TimeUnit.NANOSECONDS, 10**18),
-    (TimeUnit.MICROSECONDS, 10**15),
-    (TimeUnit.MILLISECONDS, 10**12),
+    (TimeUnitName.NANOSECONDS, 10**18),
+    (TimeUnitName.MICROSECONDS, 10**15),
+    (TimeUnitName.MILLISECONDS, 10**12),
 )
 """The least number of each unit, where the size of a number names the unit."""
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 
 
-def micros(value: object, unit: TimeUnit, layout: str | None, timezone: str) -> int:
+def micros(value: object, unit: TimeUnitName, layout: str | None, timezone: str) -> int:
     """The microseconds since 1970 that a number or a text means, rounded down.
 
     Args:
@@ -47,24 +47,24 @@ def micros(value: object, unit: TimeUnit, layout: str | None, timezone: str) -> 
         return _of_text(value, unit, layout, timezone)
     if isinstance(value, bool) or not isinstance(value, int | float | Fraction):
         raise ValueError(f"no time: {value!r}")  # noqa: TRY004  # so is text that is none
-    if unit is TimeUnit.CUSTOM and isinstance(value, int):
+    if unit is TimeUnitName.CUSTOM and isinstance(value, int):
         return _of_text(str(value), unit, layout, timezone)
-    if unit in {TimeUnit.ISO8601, TimeUnit.CUSTOM}:
+    if unit in {TimeUnitName.ISO8601, TimeUnitName.CUSTOM}:
         raise ValueError(f"a number, and unit {unit}")
     return of_number(Fraction(value), unit)  # ValueError or OverflowError for NaN and infinity
 
 
-def of_number(number: Fraction, unit: TimeUnit) -> int:
+def of_number(number: Fraction, unit: TimeUnitName) -> int:
     """The microseconds of a number in a unit, rounded down."""
     return math.floor(number * 10**6 / _PER_SECOND[unit_of(number, unit)])
 
 
-def unit_of(number: Fraction, unit: TimeUnit) -> TimeUnit:
+def unit_of(number: Fraction, unit: TimeUnitName) -> TimeUnitName:
     """The unit itself, or the one that the size of the number names."""
-    if unit is not TimeUnit.AUTO:
+    if unit is not TimeUnitName.AUTO:
         return unit
     whole = math.floor(number)
-    return next((larger for larger, least in _AUTO if whole >= least), TimeUnit.SECONDS)
+    return next((larger for larger, least in _AUTO if whole >= least), TimeUnitName.SECONDS)
 
 
 def since_epoch(found: datetime, timezone: str) -> timedelta:
@@ -72,11 +72,11 @@ def since_epoch(found: datetime, timezone: str) -> timedelta:
     return (found if found.tzinfo else found.replace(tzinfo=ZoneInfo(timezone))) - _EPOCH
 
 
-def _of_text(text: str, unit: TimeUnit, layout: str | None, timezone: str) -> int:
-    if unit is TimeUnit.CUSTOM:
+def _of_text(text: str, unit: TimeUnitName, layout: str | None, timezone: str) -> int:
+    if unit is TimeUnitName.CUSTOM:
         assert layout is not None, "the spec refuses Custom without a format"
         found = datetime.strptime(text, layout)  # noqa: DTZ007  # the zone comes next
-    elif unit is not TimeUnit.ISO8601 and _NUMBER.fullmatch(text):
+    elif unit is not TimeUnitName.ISO8601 and _NUMBER.fullmatch(text):
         return of_number(Fraction(Decimal(text)), unit)
     else:
         found = _of_iso(text)

@@ -11,12 +11,12 @@ from uuid import uuid4
 from rich.tree import Tree
 
 from dev.demo import final_checks, flights, lake, proof
-from dev.demo.buckets import Bucket, landed
+from dev.demo.buckets import DemoBucket, landed
 from dev.demo.drivers import Group, Landfall
 from dev.demo.landing import land
 from dev.demo.stores import STORES, DemoStore
 from dev.demo.story import Story
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 from dev.servers.kafka import KAFKA
 from dev.servers.server import STATE, Server
 
@@ -45,7 +45,7 @@ def main() -> int:
     folder, store = chosen.state.resolve(), STORES[chosen.store]
     try:
         return _demo(Story(), folder, store, stop=chosen.stop)
-    except Missing as missing:
+    except MissingTool as missing:
         raise SystemExit(str(missing)) from None
     except KeyboardInterrupt:
         raise SystemExit("interrupted") from None
@@ -79,7 +79,7 @@ def _demo(story: Story, folder: Path, store: DemoStore, *, stop: bool) -> int:
     return 0 if is_exact else 1
 
 
-def _start(story: Story, folder: Path, store: DemoStore) -> tuple[Landfall, Bucket]:
+def _start(story: Story, folder: Path, store: DemoStore) -> tuple[Landfall, DemoBucket]:
     """Fresh servers, unless the environment names existing ones, and a new bucket."""
     servers = [Server(KAFKA, folder), Server(store.server, folder)]
     for server in servers:
@@ -107,7 +107,7 @@ def _produce(story: Story, bootstrap: str) -> None:
         progress.update(bar, completed=flights.COUNT, note=f"{size / 1e6:.0f} MB")
 
 
-def _draw(story: Story, bucket: Bucket, group: Group) -> None:
+def _draw(story: Story, bucket: DemoBucket, group: Group) -> None:
     sizes = landed(bucket, group.name)
     total = f"{len(sizes):,} objects, {sum(sizes.values()) / 1e6:.1f} MB"
     tree = Tree(f"{bucket.url(group.name)}  [dim]{total}")

@@ -12,8 +12,8 @@ from string import Template
 
 import yaml
 
-from dev.demo.buckets import Bucket
-from dev.demo.buckets.s3 import S3Bucket
+from dev.demo.buckets import DemoBucket
+from dev.demo.buckets.s3 import DemoS3Bucket
 
 LANDFALL = str(Path(sys.executable).with_name("landfall"))
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "demo"
@@ -28,7 +28,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Driver:
+class DemoDriver:
     """A ``landfall run`` process."""
 
     group: Group
@@ -58,7 +58,7 @@ class Driver:
         return code is None
 
 
-def in_other_store(group: str, bucket: Bucket) -> str:
+def in_other_store(group: str, bucket: DemoBucket) -> str:
     """The YAML of a group that lands in ``bucket`` instead of S3, and publishes no tables."""
     document = yaml.safe_load(group)
     spec = document["spec"]
@@ -77,22 +77,22 @@ class Landfall:
     folder: Path
     env: Mapping[str, str]
 
-    def group(self, name: str, bucket: Bucket) -> Group:
+    def group(self, name: str, bucket: DemoBucket) -> Group:
         """Write the example's YAML with the addresses and the bucket filled in."""
         file = self.folder / f"{name}.yaml"
         values = {"BUCKET": getattr(bucket, "name", ""), "FOLDER": str(self.folder)}
         text = Template((EXAMPLES / file.name).read_text()).safe_substitute(self.env, **values)
-        file.write_text(text if isinstance(bucket, S3Bucket) else in_other_store(text, bucket))
+        file.write_text(text if isinstance(bucket, DemoS3Bucket) else in_other_store(text, bucket))
         return Group(name, file)
 
-    def save_secret(self, name: str, bucket: Bucket) -> None:
+    def save_secret(self, name: str, bucket: DemoBucket) -> None:
         """Save the bucket's Secret as files, which is how it is found outside Kubernetes."""
         folder = Path(self.env["LANDFALL_SECRETS"], name)
         folder.mkdir(parents=True, exist_ok=True)
         for key, value in bucket.secret().items():
             (folder / key).write_text(value)
 
-    def run(self, group: Group) -> Driver:
+    def run(self, group: Group) -> DemoDriver:
         """Start a driver in the background; it ends once it has caught up."""
         log = self.folder / f"{group.name}.log"
         with log.open("ab") as output:
@@ -104,7 +104,7 @@ class Landfall:
                 env={**os.environ, **self.env},
                 start_new_session=True,
             )
-        return Driver(group, process, log)
+        return DemoDriver(group, process, log)
 
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run another ``landfall`` command and return its exit code and output."""

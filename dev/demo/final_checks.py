@@ -6,12 +6,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dev.demo import flights, proof
-from dev.demo.buckets import Bucket, fetch
+from dev.demo.buckets import DemoBucket, fetch
 from dev.demo.drivers import Group, Landfall
 from dev.demo.story import Story
 
 
-def run(story: Story, landfall: Landfall, bucket: Bucket, groups: Sequence[Group]) -> bool:
+def run(story: Story, landfall: Landfall, bucket: DemoBucket, groups: Sequence[Group]) -> bool:
     """Check and count, and return whether everything landed exactly once.
 
     The first group lands Parquet, the group ``partition`` JSON by day.
@@ -37,7 +37,7 @@ def _run_checks(story: Story, landfall: Landfall, groups: Sequence[Group]) -> bo
     return is_sound
 
 
-def _count(story: Story, bucket: Bucket) -> bool:
+def _count(story: Story, bucket: DemoBucket) -> bool:
     with TemporaryDirectory() as folder:
         fetch(bucket, "partition", Path(folder))
         found = proof.count(Path(folder), flights.COUNT)

@@ -10,8 +10,8 @@ import duckdb
 from pyiceberg.catalog import load_catalog
 
 from dev.demo import flights
-from dev.demo.buckets import Bucket
-from dev.demo.buckets.s3 import S3Bucket
+from dev.demo.buckets import DemoBucket
+from dev.demo.buckets.s3 import DemoS3Bucket
 from dev.demo.drivers import Group, Landfall
 from dev.demo.story import Story
 
@@ -31,10 +31,10 @@ print(*landed.selectExpr("count(*)", "count(DISTINCT id)").first())
 """A Spark user's program; the group's file names the store, and Spark finds the format."""
 
 
-def run(story: Story, landfall: Landfall, bucket: Bucket, group: Group) -> bool:
+def run(story: Story, landfall: Landfall, bucket: DemoBucket, group: Group) -> bool:
     """Show and count the tables published by ``group``'s driver; return whether all is right."""
     title = "Count what landed of a topic with Spark"
-    if isinstance(bucket, S3Bucket):
+    if isinstance(bucket, DemoS3Bucket):
         title = "Count a table with DuckDB, and what landed of its topic with Spark"
     with (
         story.phase(title),
@@ -44,7 +44,7 @@ def run(story: Story, landfall: Landfall, bucket: Bucket, group: Group) -> bool:
         markers = [key for key in bucket.sizes(f"{group.name}/") if key.endswith("/_SUCCESS")]
         story.say(f"_SUCCESS in {len(markers)} folders of months, which are complete")
         found: list[tuple[str, tuple[int, ...]]] = []
-        if isinstance(bucket, S3Bucket):
+        if isinstance(bucket, DemoS3Bucket):
             found.append((f"DuckDB, Iceberg table {TABLE}", _in_iceberg(bucket, landfall.folder)))
         found.append(('spark.read.format("landfall")', spark.result()))
         for reader, (rows, ids) in found:
@@ -53,7 +53,7 @@ def run(story: Story, landfall: Landfall, bucket: Bucket, group: Group) -> bool:
     return bool(markers) and all(counts == (expected, expected) for _, counts in found)
 
 
-def _in_iceberg(bucket: S3Bucket, folder: Path) -> tuple[int, int]:
+def _in_iceberg(bucket: DemoS3Bucket, folder: Path) -> tuple[int, int]:
     """Flights and distinct ids of a table, by the catalog and DuckDB."""
     catalog = load_catalog(
         "landfall",

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from rich.progress import Progress, TaskID
 
-from dev.demo.buckets import Bucket
-from dev.demo.drivers import Driver, Group, Landfall
+from dev.demo.buckets import DemoBucket
+from dev.demo.drivers import DemoDriver, Group, Landfall
 from dev.demo.flights import COUNT
-from dev.demo.proof import Ledger
+from dev.demo.proof import DemoLedger
 
 KILLED_GROUP = "partition"
 MIN_COMMITS = 2
@@ -18,15 +18,17 @@ MIN_COMMITS = 2
 
 
 @dataclass
-class Run:
+class DemoRun:
     """A group that is being landed, and its ledger, read without Landfall's code."""
 
-    driver: Driver
-    ledger: Ledger
+    driver: DemoDriver
+    ledger: DemoLedger
     bar: TaskID
 
 
-def land(landfall: Landfall, bucket: Bucket, groups: Sequence[Group], progress: Progress) -> None:
+def land(
+    landfall: Landfall, bucket: DemoBucket, groups: Sequence[Group], progress: Progress
+) -> None:
     """Land all groups to the end; kill one driver once it has committed some flights but not all.
 
     Raises:
@@ -34,7 +36,7 @@ def land(landfall: Landfall, bucket: Bucket, groups: Sequence[Group], progress: 
     """
     bars = [progress.add_task(f"{group.name:9}", total=COUNT, note="") for group in groups]
     runs = [
-        Run(landfall.run(group), Ledger(bucket, group.name), bar)
+        DemoRun(landfall.run(group), DemoLedger(bucket, group.name), bar)
         for group, bar in zip(groups, bars, strict=True)
     ]
     to_kill = next(run for run in runs if run.driver.group.name == KILLED_GROUP)
@@ -46,7 +48,7 @@ def land(landfall: Landfall, bucket: Bucket, groups: Sequence[Group], progress: 
         _draw(run, progress)
 
 
-def _has_committed(run: Run) -> bool:
+def _has_committed(run: DemoRun) -> bool:
     is_done = not run.driver.running()
     if is_done and run.ledger.follow().commits < MIN_COMMITS:
         raise SystemExit(
@@ -56,7 +58,7 @@ def _has_committed(run: Run) -> bool:
     return run.ledger.commits >= MIN_COMMITS
 
 
-def _watch(runs: Sequence[Run], progress: Progress, until: Callable[[], bool]) -> None:
+def _watch(runs: Sequence[DemoRun], progress: Progress, until: Callable[[], bool]) -> None:
     while not until():
         for run in runs:
             _draw(run, progress)
@@ -64,12 +66,12 @@ def _watch(runs: Sequence[Run], progress: Progress, until: Callable[[], bool]) -
         time.sleep(0.25)
 
 
-def _draw(run: Run, progress: Progress) -> None:
+def _draw(run: DemoRun, progress: Progress) -> None:
     run.ledger.follow()
     progress.update(run.bar, completed=run.ledger.rows, note=f"{run.ledger.commits} commits")
 
 
-def _kill_and_restart(run: Run, landfall: Landfall, progress: Progress) -> None:
+def _kill_and_restart(run: DemoRun, landfall: Landfall, progress: Progress) -> None:
     group, was_running, pid = run.driver.group, run.driver.running(), run.driver.kill()
     committed = run.ledger.follow()
     if committed.rows >= COUNT or not was_running:
@@ -86,7 +88,7 @@ def _kill_and_restart(run: Run, landfall: Landfall, progress: Progress) -> None:
 
 
 @contextmanager
-def _killed_at_exit(runs: Sequence[Run]) -> Iterator[None]:
+def _killed_at_exit(runs: Sequence[DemoRun]) -> Iterator[None]:
     try:
         yield
     finally:

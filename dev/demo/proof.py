@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import orjson
 
-from dev.demo.buckets import LEDGER, Bucket
+from dev.demo.buckets import LEDGER, DemoBucket
 
 COUNTING = """
     WITH landed AS (
@@ -27,10 +27,10 @@ COUNTING = """
 
 
 @dataclass
-class Ledger:
+class DemoLedger:
     """A group's ledger, read as plain JSON while it grows."""
 
-    bucket: Bucket
+    bucket: DemoBucket
     group: str
     slots: int = 0
     commits: int = 0
@@ -38,7 +38,7 @@ class Ledger:
     history: list[tuple[str, datetime]] = field(default_factory=list)
     """Type and time of each record."""
 
-    def follow(self) -> "Ledger":
+    def follow(self) -> "DemoLedger":
         """Read the records that were written since the last call."""
         prefix = f"{self.group}/{LEDGER}{self.group}/0/"
         for key in sorted(self.bucket.sizes(prefix))[self.slots :]:

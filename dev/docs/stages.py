@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dev.docs.drawing import AMBER, BLUE, GREEN, GREY, MUTED, NOTE, Box, Drawing, Style, Tone
 from landfall_operator.api.status import Stage
 from landfall_operator.core import rollout
-from landfall_operator.core.rollout import TABLE, Event
+from landfall_operator.core.rollout import TABLE, RolloutEvent
 
 SIZE = (104, 34)
 AT: Mapping[Stage, tuple[float, float]] = {
@@ -129,9 +129,9 @@ def _stages() -> Iterator[str]:
 def _events() -> Iterator[str]:
     """Yield the docstring after each member of the enumeration."""
     texts = re.findall(
-        r'    \w+ = "(\w+)"\n    """(.*?)"""', inspect.getsource(rollout.Event), re.DOTALL
+        r'    \w+ = "(\w+)"\n    """(.*?)"""', inspect.getsource(rollout.RolloutEvent), re.DOTALL
     )
-    if [name for name, _ in texts] != [str(event) for event in Event]:
+    if [name for name, _ in texts] != [str(event) for event in RolloutEvent]:
         raise ValueError("an event has no docstring below it")
     for name, text in texts:
         yield f"| {name} | {' '.join(text.replace('``', '`').split())} |"
@@ -168,7 +168,7 @@ def picture() -> str:
 RIGHT_MUTED = Style(size=11.5, anchor="end", color=MUTED)
 
 
-def _drawn() -> Iterator[tuple[Way, list[Event]]]:
+def _drawn() -> Iterator[tuple[Way, list[RolloutEvent]]]:
     """Every transition with its events, in the order of the table.
 
     Raises:
@@ -178,7 +178,7 @@ def _drawn() -> Iterator[tuple[Way, list[Event]]]:
         (stage, after)
         for stage, row in TABLE.items()
         for event, after in row.items()
-        if stage is not after and event not in {Event.DELETE, Event.SUSPEND}
+        if stage is not after and event not in {RolloutEvent.DELETE, RolloutEvent.SUSPEND}
     }
     drawn = {(source, way.target) for way in WAYS for source in way.sources}
     if wanted != drawn:

@@ -30,7 +30,7 @@ USERS: Mapping[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ClusterAccess:
     """Access to the API server of one cluster."""
 
     home: Path

@@ -21,7 +21,7 @@ SMALL = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class OciLayout:
     """One OCI layout."""
 
     folder: Path

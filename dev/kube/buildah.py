@@ -4,7 +4,7 @@ import os
 import subprocess
 
 from dev.servers import cache
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 
 ISOLATION = "--isolation=chroot"
 """For the options of ``build`` and ``run``: needs no container runtime."""
@@ -14,7 +14,7 @@ def buildah(*arguments: str) -> str:
     """Run buildah; returns its output.
 
     Raises:
-        Missing: There is no buildah, or it failed; the message has the end of its output.
+        MissingTool: There is no buildah, or it failed; the message has the end of its output.
     """
     storage = cache.folder() / "buildah"
     driver = os.environ.get("STORAGE_DRIVER", "overlay")
@@ -32,7 +32,7 @@ def buildah(*arguments: str) -> str:
     )
     if done.returncode:
         output = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
-        raise Missing(
+        raise MissingTool(
             f"`buildah {arguments[0]}` failed with exit code {done.returncode}:\n{output}"
         )
     return done.stdout

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from dev.kube import images, programs, requirements
-from dev.kube.cluster import EXISTING, Cluster, ControlPlane, Status
-from dev.servers.cache import Missing
+from dev.kube.cluster import EXISTING, Cluster, ClusterStatus, ControlPlane
+from dev.servers.cache import MissingTool
 from dev.servers.cli import NOT_RUNNING
 from dev.servers.server import STATE
 
@@ -44,7 +44,7 @@ def main() -> int:
         _parser().error(f"unrecognized arguments: {' '.join(rest)}")
     try:
         return _run(arguments, rest)
-    except Missing as missing:
+    except MissingTool as missing:
         print(missing, file=sys.stderr)
         return 1
 
@@ -92,14 +92,14 @@ def _build(*, control_plane: bool) -> None:
         programs.node()
 
 
-def _export(status: Status) -> int:
+def _export(status: ClusterStatus) -> int:
     for name, value in status.env.items():
         print(f"export {name}={shlex.quote(value)}")
     print(f'export PATH={shlex.quote(f"{programs.control_plane()}:{programs.helm()}")}:"$PATH"')
     return 0 if status.running else NOT_RUNNING
 
 
-def _print(status: Status, *, as_json: bool) -> int:
+def _print(status: ClusterStatus, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(asdict(status)))
     else:

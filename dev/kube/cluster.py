@@ -10,16 +10,16 @@ from pathlib import Path
 from dev.kube import control_plane, images, network, node, requirements
 from dev.kube.control_plane import Endpoints
 from dev.kube.daemons import Daemons
-from dev.kube.node import Node
+from dev.kube.node import ClusterNode
 from dev.servers import cache
-from dev.servers.cache import Missing, locked
+from dev.servers.cache import MissingTool, locked
 from dev.servers.server import STATE
 
 EXISTING = "LANDFALL_CLUSTER"
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ClusterStatus:
     """The state of a cluster.
 
     Attributes:
@@ -49,11 +49,11 @@ class ControlPlane:
         """The folder of everything that belongs to the cluster."""
         return self.state.resolve() / "control-plane"
 
-    def up(self) -> Status:
+    def up(self) -> ClusterStatus:
         """Ensure that the cluster runs and answers; processes that died are started again.
 
         Raises:
-            Missing: A program is missing, or a process does not start.
+            MissingTool: A program is missing, or a process does not start.
         """
         if found := self._existing():
             return found
@@ -71,21 +71,27 @@ class ControlPlane:
             if purge:
                 shutil.rmtree(self.home)
 
-    def status(self) -> Status:
+    def status(self) -> ClusterStatus:
         """Return whether the cluster runs, and how to reach it."""
         if found := self._existing():
             return found
         access = control_plane.running(self.home)
         if access is None:
-            return Status(running=False)
+            return ClusterStatus(running=False)
         kubeconfig = access.kubeconfig()
-        return Status(True, str(kubeconfig), self._host(), str(self.home / "log"), _env(kubeconfig))  # noqa: FBT003
+        return ClusterStatus(
+            running=True,
+            kubeconfig=str(kubeconfig),
+            host=self._host(),
+            log=str(self.home / "log"),
+            env=_env(kubeconfig),
+        )
 
-    def _existing(self) -> Status | None:
+    def _existing(self) -> ClusterStatus | None:
         """The cluster that $LANDFALL_CLUSTER names, unless it is this one (``env`` exports it).
 
         Raises:
-            Missing: The variable names no kubeconfig file.
+            MissingTool: The variable names no kubeconfig file.
         """
         named = os.environ.get(EXISTING)
         if not named:
@@ -94,17 +100,17 @@ class ControlPlane:
         if kubeconfig.is_relative_to(self.home):
             return None
         if not kubeconfig.is_file():
-            raise Missing(f"{EXISTING}={named}: no such kubeconfig file")
-        return Status(True, str(kubeconfig), env=_env(kubeconfig))  # noqa: FBT003
+            raise MissingTool(f"{EXISTING}={named}: no such kubeconfig file")
+        return ClusterStatus(True, str(kubeconfig), env=_env(kubeconfig))  # noqa: FBT003
 
     def check(self) -> None:
         """Return if this machine can run the cluster.
 
         Raises:
-            Missing: It cannot; the message names what is missing.
+            MissingTool: It cannot; the message names what is missing.
         """
         if sys.platform != "linux":
-            raise Missing(
+            raise MissingTool(
                 "a cluster needs Linux; elsewhere, name an existing one by "
                 f"{EXISTING}=KUBECONFIG-FILE"
             )
@@ -131,9 +137,9 @@ class Cluster(ControlPlane):
         return self.state.resolve() / "cluster"
 
     @property
-    def node(self) -> Node:
+    def node(self) -> ClusterNode:
         """The only node of the cluster."""
-        return Node(self.home)
+        return ClusterNode(self.home)
 
     def load(
         self,
@@ -143,10 +149,10 @@ class Cluster(ControlPlane):
         """Build images and load them into the node; returns their names.
 
         Raises:
-            Missing: The node does not run, or a build fails.
+            MissingTool: The node does not run, or a build fails.
         """
         if self._existing():
-            raise Missing(
+            raise MissingTool(
                 f"{EXISTING} is set: images get into an existing cluster by its own registry"
             )
         images.ensure(targets, self.node.load, sources)
@@ -156,11 +162,11 @@ class Cluster(ControlPlane):
         """Enforce NetworkPolicies until the cluster stops, or ``node.neglect``.
 
         Raises:
-            Missing: The cluster does not run, or was not started here.
+            MissingTool: The cluster does not run, or was not started here.
         """
         access = None if self._existing() else control_plane.running(self.home)
         if access is None:
-            raise Missing("no cluster of `dev/cluster up` runs, so it cannot enforce policies")
+            raise MissingTool("no cluster of `dev/cluster up` runs, so it cannot enforce policies")
         self.node.enforce(network.claimed(self.home), access)
 
     def check(self) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dev.kube import programs
-from dev.kube.access import Access
+from dev.kube.access import ClusterAccess
 from dev.kube.certificates import Authority
 from dev.kube.daemons import Daemons
 from dev.servers.ports import chosen
@@ -46,7 +46,7 @@ class Endpoints:
     service: str = "10.96.0.1"
 
 
-def start(endpoints: Endpoints) -> Access:
+def start(endpoints: Endpoints) -> ClusterAccess:
     """Ensure that the control plane runs and that the default namespace has its ServiceAccount.
 
     If etcd does not run, call ``stop`` first.
@@ -57,7 +57,7 @@ def start(endpoints: Endpoints) -> Access:
     folder = programs.control_plane()
     daemons = Daemons(endpoints.home)
     api, client, peer = chosen(endpoints.home / "ports.json", 3, LOOPBACK, keep=daemons.any("etcd"))
-    access = Access(endpoints.home, f"https://{endpoints.host}:{api}")
+    access = ClusterAccess(endpoints.home, f"https://{endpoints.host}:{api}")
     _certificates(endpoints)
     access.write()
     daemons.start("etcd", _etcd(endpoints, folder, client, peer))
@@ -73,12 +73,14 @@ def start(endpoints: Endpoints) -> Access:
     return access
 
 
-def running(home: Path) -> Access | None:
+def running(home: Path) -> ClusterAccess | None:
     """Access to the control plane; None if it is not ready."""
     kubeconfig = home / "admin.kubeconfig"
     if not kubeconfig.exists():
         return None
-    access = Access(home, json.loads(kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+    access = ClusterAccess(
+        home, json.loads(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    )
     return access if access.ready() else None
 
 
@@ -130,7 +132,7 @@ def _etcd(endpoints: Endpoints, folder: Path, client: int, peer: int) -> list[st
 
 
 def _apiserver(
-    endpoints: Endpoints, folder: Path, access: Access, ports: tuple[int, int]
+    endpoints: Endpoints, folder: Path, access: ClusterAccess, ports: tuple[int, int]
 ) -> list[str]:
     pki, (api, etcd) = endpoints.home / "pki", ports
     flags = {
@@ -173,7 +175,7 @@ def _apiserver(
     return command(folder / "kube-apiserver", flags)
 
 
-def _controller_manager(endpoints: Endpoints, folder: Path, access: Access) -> list[str]:
+def _controller_manager(endpoints: Endpoints, folder: Path, access: ClusterAccess) -> list[str]:
     flags = {
         "kubeconfig": str(access.kubeconfig("controller-manager")),
         "secure-port": "0",

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 
 MARK = "LANDFALL_CLUSTER_DAEMON"
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -71,7 +71,7 @@ class Daemons:
         """Wait until a daemon is ready; an OSError of ``ready`` counts as not ready.
 
         Raises:
-            Missing: It ended or takes too long; the message contains the end of its log.
+            MissingTool: It ended or takes too long; the message contains the end of its log.
         """
         deadline = time.monotonic() + seconds
         while not _holds(ready):
@@ -82,19 +82,19 @@ class Daemons:
                 )
                 log = self.log(name)
                 end = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-                raise Missing(f"{name} {problem}; its log {log} ends:\n{end}")
+                raise MissingTool(f"{name} {problem}; its log {log} ends:\n{end}")
             time.sleep(0.05)
 
     def stop(self, name: str = "") -> None:
         """Kill a daemon, or all if ``name`` is empty, with all their child processes.
 
         Raises:
-            Missing: A process does not end.
+            MissingTool: A process does not end.
         """
         deadline = time.monotonic() + 60
         while pids := list(self.pids(name)):
             if time.monotonic() > deadline:
-                raise Missing(f"{name or self.home}: processes {pids} do not end")
+                raise MissingTool(f"{name or self.home}: processes {pids} do not end")
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

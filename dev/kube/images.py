@@ -20,11 +20,11 @@ from pathlib import Path
 from time import monotonic
 
 from dev.kube import rust
-from dev.kube.archive import Layout
+from dev.kube.archive import OciLayout
 from dev.kube.buildah import ISOLATION, buildah, exists
 from dev.kube.rust import Toolchain
 from dev.servers import cache
-from dev.servers.cache import Missing, locked
+from dev.servers.cache import MissingTool, locked
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("operator", "spark")
@@ -74,7 +74,7 @@ def check() -> None:
     """Return if this machine can build images.
 
     Raises:
-        Missing: It cannot; the message names what is missing.
+        MissingTool: It cannot; the message names what is missing.
     """
     for name in ("buildah",) if os.environ.get(BASE) else ("buildah", "mmdebstrap"):
         cache.tool(name, "building images", name)
@@ -82,7 +82,7 @@ def check() -> None:
 
 def ensure(
     targets: Sequence[str] = TARGETS,
-    use: Callable[[Layout, str, str], object] = lambda *_: None,
+    use: Callable[[OciLayout, str, str], object] = lambda *_: None,
     sources: Sources = CURRENT,
 ) -> None:
     """Build images unless they exist, and call ``use`` for each of them.
@@ -90,15 +90,15 @@ def ensure(
     ``use`` gets the layout, the name of the image in the layout, and its name for pods.
 
     Raises:
-        Missing: A program is missing, or the build fails.
+        MissingTool: A program is missing, or the build fails.
     """
-    layout = Layout(cache.folder() / "images")
+    layout = OciLayout(cache.folder() / "images")
     with locked(layout.folder / "lock"):
         for target in targets:
             use(layout, _built(layout, target, sources), sources.image(target))
 
 
-def _built(layout: Layout, target: str, sources: Sources) -> str:
+def _built(layout: OciLayout, target: str, sources: Sources) -> str:
     image = sources.image(target)
     with tempfile.TemporaryDirectory(prefix="landfall-") as folder:
         context, settings = Path(folder, "context"), Path(folder, "settings")
@@ -131,7 +131,7 @@ def _build(
     secrets: Iterable[tuple[str, Path]],
 ) -> None:
     if os.geteuid() != 0:
-        raise Missing("building images needs root")
+        raise MissingTool("building images needs root")
     base = _base()
     builder = rust.image(toolchain, context, base, REGISTRY) if toolchain else base
     options = [f"--secret=id={name},src={file}" for name, file in secrets]
@@ -181,7 +181,7 @@ def native_toolchain(target: str, root: Path = ROOT) -> Toolchain | None:
         return None
     try:
         return rust.find(root)
-    except Missing as missing:
+    except MissingTool as missing:
         print(f"images without landfall-native: {missing}", file=sys.stderr)
         return None
 

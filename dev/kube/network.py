@@ -15,7 +15,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from dev.servers import cache
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 from dev.servers.ports import write
 
 ALL = IPv4Network("10.77.0.0/16")
@@ -92,14 +92,14 @@ def claim(home: Path, init: int) -> Network:
         init: The id of a process in the node's network namespace.
 
     Raises:
-        Missing: No block is free.
+        MissingTool: No block is free.
     """
     network = IPv4Network(os.environ.get(BASE) or ALL)
     for block in candidates(home, network, _routes()):
         if _link(block, init, home):
             write(home / MEMORY, json.dumps([str(block.block), block.link]))
             return block
-    raise Missing(
+    raise MissingTool(
         f"no free block in {network} (see `ip route`): "
         f"name a free network, such as {BASE}=10.200.0.0/16"
     )

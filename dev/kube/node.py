@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dev.kube import configuration, network, programs
-from dev.kube.access import NODE, Access
-from dev.kube.archive import Layout
+from dev.kube.access import NODE, ClusterAccess
+from dev.kube.archive import OciLayout
 from dev.kube.certificates import Authority
 from dev.kube.configuration import PAUSE_IMAGE, SOCKET
 from dev.kube.control_plane import command
@@ -28,7 +28,7 @@ from dev.kube.daemons import Daemons
 from dev.kube.network import Network
 from dev.kube.requirements import cni_programs, program
 from dev.servers import cache
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 from dev.servers.ports import answers, write
 
 HIDDEN = ("/run", "/var/lib", "/var/log")
@@ -62,7 +62,7 @@ SHARES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ClusterNode:
     """The node of one cluster."""
 
     home: Path
@@ -96,7 +96,7 @@ class Node:
         self.daemons.wait("node", lambda: self.init() is not None)
         return network.claim(self.home, self._init())
 
-    def start(self, block: Network, access: Access) -> None:
+    def start(self, block: Network, access: ClusterAccess) -> None:
         """Start a node that is ready for pods; the control plane has to run already."""
         self._configure(block)
         for path, manifest in configuration.rights().items():
@@ -108,11 +108,11 @@ class Node:
         # This proves the whole path: the route, the node's rules for Services, and the API server.
         self.daemons.wait("kube-proxy", lambda: answers(block.service, 443))
 
-    def enforce(self, block: Network, access: Access) -> None:
+    def enforce(self, block: Network, access: ClusterAccess) -> None:
         """Enforce NetworkPolicies on connections that are opened from now on.
 
         Raises:
-            Missing: A program is missing, or the node does not run.
+            MissingTool: A program is missing, or the node does not run.
         """
         program("ipset")
         argv = [
@@ -128,7 +128,7 @@ class Node:
         """Stop enforcing NetworkPolicies.
 
         Raises:
-            Missing: The node does not run.
+            MissingTool: The node does not run.
         """
         self.daemons.stop(POLICIES)
         cache.run([*self.inside(), "sh", "-ec", FORGET])
@@ -150,7 +150,7 @@ class Node:
         """The prefix of a command line that runs it in the namespaces of the node.
 
         Raises:
-            Missing: The node does not run.
+            MissingTool: The node does not run.
         """
         return ["nsenter", "-t", str(self._init()), "-p", "-m", "-n", "--"]
 
@@ -163,13 +163,13 @@ class Node:
         lines = self.ctr("images", "list").stdout.splitlines()[1:]
         return {name: digest for name, _, digest, *_ in (line.split() for line in lines)}
 
-    def load(self, layout: Layout, name: str, pod_name: str) -> bool:
+    def load(self, layout: OciLayout, name: str, pod_name: str) -> bool:
         """Import an image unless it exists; returns whether it was imported.
 
         Layers that containerd has from other images are not sent again.
 
         Raises:
-            Missing: containerd rejects the image.
+            MissingTool: containerd rejects the image.
         """
         if self.images().get(pod_name) == layout.names()[name]:
             return False
@@ -186,7 +186,7 @@ class Node:
                 layout.pack(name, pod_name, tar, without=existing)
             output = importing.stderr.read().decode().strip()
         if importing.returncode:
-            raise Missing(f"containerd rejects {pod_name}: {output}")
+            raise MissingTool(f"containerd rejects {pod_name}: {output}")
         return True
 
     @property
@@ -200,7 +200,7 @@ class Node:
     def _init(self) -> int:
         init = self.init()
         if init is None:
-            raise Missing("the node is not running: start it with `dev/cluster up`")
+            raise MissingTool("the node is not running: start it with `dev/cluster up`")
         return init
 
     def _setup_script(self) -> str:
@@ -240,11 +240,11 @@ class Node:
         config = f"{self.home}/config/containerd.toml"
         self.daemons.start("containerd", [program("containerd"), "--config", config], self.inside())
         self.daemons.wait("containerd", lambda: not self.ctr("version").returncode)
-        own = Layout(self.home / "config" / "images")
+        own = OciLayout(self.home / "config" / "images")
         own.add(PAUSE_IMAGE, programs.node() / "pause", ["/pause", "-P"])
         self.load(own, PAUSE_IMAGE, PAUSE_IMAGE)
 
-    def _start_kubernetes(self, block: Network, access: Access) -> None:
+    def _start_kubernetes(self, block: Network, access: ClusterAccess) -> None:
         folder, config = programs.node(), f"{self.home}/config"
         kubelet = {
             "config": f"{config}/kubelet.json",
@@ -269,7 +269,7 @@ class Node:
         self.daemons.start("scheduler", command(folder / "kube-scheduler", scheduler))
 
 
-def _is_ready(access: Access) -> bool:
+def _is_ready(access: ClusterAccess) -> bool:
     node = f"/api/v1/nodes/{NODE}"
     if not access.exists(node):
         return False
@@ -303,7 +303,7 @@ def _remove_cgroups(top: Path) -> None:
     """Remove a tree of cgroups, after waiting for the last process in it to end.
 
     Raises:
-        Missing: A process does not end.
+        MissingTool: A process does not end.
     """
     deadline = time.monotonic() + 60
     while top.exists():
@@ -314,5 +314,5 @@ def _remove_cgroups(top: Path) -> None:
             with suppress(OSError):
                 folder.rmdir()
         if time.monotonic() > deadline:
-            raise Missing(f"{top} still has processes")
+            raise MissingTool(f"{top} still has processes")
         time.sleep(0.02)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dev.kube.daemons import SYSTEM_PATH
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 
 PACKAGES = {
     "containerd": "containerd",
@@ -43,11 +43,11 @@ def program(name: str) -> str:
     """The path of a program.
 
     Raises:
-        Missing: It is not installed.
+        MissingTool: It is not installed.
     """
     found = shutil.which(name, path=SYSTEM_PATH)
     if not found:
-        raise Missing(
+        raise MissingTool(
             f"`{name}` is not installed (Debian: apt-get install {PACKAGES.get(name, name)})"
         )
     return found
@@ -57,11 +57,11 @@ def cni_programs() -> str:
     """The folder of the CNI plug-ins.
 
     Raises:
-        Missing: They are not installed.
+        MissingTool: They are not installed.
     """
     found = next((folder for folder in CNI_FOLDERS if Path(folder, "bridge").exists()), None)
     if found is None:
-        raise Missing(
+        raise MissingTool(
             f"no CNI plug-ins in {' or '.join(CNI_FOLDERS)} (Debian: apt-get install {CNI_PACKAGE})"
         )
     return found
@@ -82,7 +82,7 @@ def check(folders: Iterable[Path], hidden: Iterable[str]) -> None:
         hidden: The folders of the machine that are hidden from them.
 
     Raises:
-        Missing: It cannot; the message lists everything that is missing.
+        MissingTool: It cannot; the message lists everything that is missing.
     """
     lacks, missing = [], missing_packages()
     if os.geteuid() != 0:
@@ -97,7 +97,9 @@ def check(folders: Iterable[Path], hidden: Iterable[str]) -> None:
         ]
     lacks += [problem for folder in [*folders][:1] if not lacks and (problem := _denied(folder))]
     if lacks:
-        raise Missing("a cluster with a node needs\n" + "\n".join(f"  {lack}" for lack in lacks))
+        raise MissingTool(
+            "a cluster with a node needs\n" + "\n".join(f"  {lack}" for lack in lacks)
+        )
 
 
 def _denied(folder: Path) -> str | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dev.kube.buildah import ISOLATION, buildah, exists
 from dev.servers import cache
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 
 SWITCH = "LANDFALL_NATIVE"
 """The environment variable that decides whether images have the extension; unset, they have."""
@@ -53,21 +53,21 @@ def find(root: Path) -> Toolchain:
     """Return the toolchain for the extension of a copy of the repository.
 
     Raises:
-        Missing: There is none; the message has the reason.
+        MissingTool: There is none; the message has the reason.
     """
     manifest = root / "native" / "Cargo.toml"
     if not manifest.is_file():
-        raise Missing("these sources have no landfall-native")
+        raise MissingTool("these sources have no landfall-native")
     if os.environ.get(SWITCH, "").lower() in OFF:
-        raise Missing(f"{SWITCH} is {os.environ[SWITCH]}")
+        raise MissingTool(f"{SWITCH} is {os.environ[SWITCH]}")
     if not shutil.which("cargo") or not shutil.which("rustc"):
-        raise Missing("no cargo")
+        raise MissingTool("no cargo")
     version = _output("rustc", "-vV", root=root)
     folder = Path(_output("rustc", "--print", "sysroot", root=root).strip())
     if problem := unusable(version, tomllib.loads(manifest.read_text())):
-        raise Missing(problem)
+        raise MissingTool(problem)
     if str(folder) in _SHARED or not (folder / "bin" / "cargo").is_file():
-        raise Missing(f"the Rust in {folder} cannot be copied; one that rustup installs can")
+        raise MissingTool(f"the Rust in {folder} cannot be copied; one that rustup installs can")
     return Toolchain(folder, version)
 
 
@@ -92,7 +92,7 @@ def image(toolchain: Toolchain, root: Path, base: str, registry: str) -> str:
     """The name of the image; makes it if necessary.
 
     Raises:
-        Missing: A crate or a package is not available.
+        MissingTool: A crate or a package is not available.
     """
     compiler = _with_compiler(toolchain, base, f"{registry}/rust")
     lock = (root / "native" / "Cargo.lock").read_text()
@@ -136,5 +136,5 @@ def _output(*argv: str, root: Path) -> str:
         argv, cwd=root / "native", capture_output=True, text=True, check=False, timeout=60
     )
     if done.returncode:
-        raise Missing(f"`{' '.join(argv)}` failed: {done.stderr.strip()}")
+        raise MissingTool(f"`{' '.join(argv)}` failed: {done.stderr.strip()}")
     return done.stdout

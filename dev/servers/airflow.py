@@ -17,7 +17,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from dev.servers import cache
-from dev.servers.server import Kind
+from dev.servers.server import ServerKind
 
 DAGS = "LANDFALL_AIRFLOW_DAGS"
 USER = PASSWORD = "landfall"  # noqa: S105  # of a server that only this machine reaches
@@ -92,7 +92,7 @@ def _ready(log: Path, host: str, port: int) -> bool:
     return all(health[part]["status"] == "healthy" for part in _PARTS)
 
 
-AIRFLOW = Kind(
+AIRFLOW = ServerKind(
     name="airflow",
     existing="LANDFALL_AIRFLOW",
     ports=3,

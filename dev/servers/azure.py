@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dev.servers import cache
 from dev.servers.ports import answers
-from dev.servers.server import Kind
+from dev.servers.server import ServerKind
 
 VERSION = "3.37.0"
 ACCOUNT = "devstoreaccount1"
@@ -39,7 +39,7 @@ def _command(
     return [*argv, "--debug", f"{marker}.log"], marker
 
 
-AZURE = Kind(
+AZURE = ServerKind(
     name="azure",
     existing="LANDFALL_AZURE",
     ports=1,

@@ -18,7 +18,7 @@ from urllib.request import urlopen
 
 from dev.servers import cache
 from dev.servers.gcs import GCS
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 
 PINS = Path(__file__).resolve().parents[2] / "requirements/bigquery-emulator.txt"
 OLDEST_PYTHON = (3, 13)
@@ -38,7 +38,7 @@ def python() -> str:
         done = subprocess.run([candidate, "-c", test], capture_output=True, check=False)
         if done.returncode == 0:
             return candidate
-    raise cache.Missing(
+    raise cache.MissingTool(
         f"the BigQuery server needs Python {oldest} or newer, as python{oldest} on PATH"
     )
 
@@ -91,7 +91,7 @@ def _env(address: str) -> dict[str, str]:
     }
 
 
-BIGQUERY = Kind(
+BIGQUERY = ServerKind(
     name="bigquery",
     existing="LANDFALL_BIGQUERY",
     ports=2,

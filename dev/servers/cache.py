@@ -21,7 +21,7 @@ _MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 _PLATFORM = "import duckdb; print(duckdb.execute('pragma platform').fetchone()[0])"
 
 
-class Missing(Exception):  # noqa: N818  # names the state
+class MissingTool(Exception):  # noqa: N818  # names the state
     """This machine lacks something, or a step failed; the message explains what to do."""
 
 
@@ -45,11 +45,11 @@ def tool(name: str, needed_for: str, package: str) -> str:
     """The path of a program.
 
     Raises:
-        Missing: It is not on PATH; the message names its purpose and its Debian package.
+        MissingTool: It is not on PATH; the message names its purpose and its Debian package.
     """
     found = shutil.which(name)
     if not found:
-        raise Missing(
+        raise MissingTool(
             f"{needed_for} needs `{name}`, which is not on PATH (Debian: apt-get install {package})"
         )
     return found
@@ -59,7 +59,7 @@ def run(argv: Sequence[str], env: Mapping[str, str] | None = None, stdin: str = 
     """Run a build step without showing its output.
 
     Raises:
-        Missing: It failed; the message contains the end of its output.
+        MissingTool: It failed; the message contains the end of its output.
     """
     done = subprocess.run(
         argv,
@@ -71,7 +71,7 @@ def run(argv: Sequence[str], env: Mapping[str, str] | None = None, stdin: str = 
     )
     if done.returncode:
         output = "\n".join((done.stdout + done.stderr).strip().splitlines()[-20:])
-        raise Missing(f"`{' '.join(argv)}` failed with exit code {done.returncode}:\n{output}")
+        raise MissingTool(f"`{' '.join(argv)}` failed with exit code {done.returncode}:\n{output}")
 
 
 def fetch(artifacts: Mapping[str, str], target: Path, needed_for: str) -> list[Path]:
@@ -83,7 +83,7 @@ def fetch(artifacts: Mapping[str, str], target: Path, needed_for: str) -> list[P
         needed_for: what needs them, for the message if this machine has no Maven.
 
     Raises:
-        Missing: there is no Maven, a download failed, or a file has another SHA-256.
+        MissingTool: there is no Maven, a download failed, or a file has another SHA-256.
     """
     mvn, files = tool("mvn", needed_for, "maven"), []
     for artifact, expected in artifacts.items():
@@ -95,7 +95,7 @@ def fetch(artifacts: Mapping[str, str], target: Path, needed_for: str) -> list[P
         with files[-1].open("rb") as opened:
             found = hashlib.file_digest(opened, "sha256").hexdigest()
         if found != expected:
-            raise Missing(f"{artifact} has SHA-256 {found}, expected {expected}")
+            raise MissingTool(f"{artifact} has SHA-256 {found}, expected {expected}")
     return files
 
 
@@ -106,7 +106,7 @@ def virtualenv(folder: Path, pins: Path, python: str = sys.executable) -> Path:
     folder where they were made.
 
     Raises:
-        Missing: an installation failed, or a package has another hash.
+        MissingTool: an installation failed, or a package has another hash.
     """
     run([python, "-m", "venv", str(folder)])
     own = folder / "bin/python"

@@ -7,8 +7,8 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from dev.servers.cache import Missing
-from dev.servers.server import HOST, STATE, Kind, Server, Status
+from dev.servers.cache import MissingTool
+from dev.servers.server import HOST, STATE, Server, ServerKind, ServerStatus
 
 COMMANDS = """\
   up      start the server unless it is running, and print its address
@@ -20,7 +20,7 @@ COMMANDS = """\
 NOT_RUNNING = 3  # the exit code of init scripts' `status`
 
 
-def main(kind: Kind) -> int:
+def main(kind: ServerKind) -> int:
     """Run one command; returns the exit code.
 
     It is 1 when the machine lacks something, 3 when ``status`` or ``env`` finds no running server.
@@ -29,7 +29,7 @@ def main(kind: Kind) -> int:
     server = Server(kind, arguments.state, arguments.host)
     try:
         return _run(arguments.command, server, as_json=arguments.json)
-    except Missing as missing:
+    except MissingTool as missing:
         print(missing, file=sys.stderr)
         return 1
 
@@ -53,7 +53,7 @@ def _run(command: str, server: Server, *, as_json: bool) -> int:
             return _print(server.status(), as_json=as_json)
 
 
-def _print(status: Status, *, as_json: bool) -> int:
+def _print(status: ServerStatus, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(asdict(status)))
     else:
@@ -61,7 +61,7 @@ def _print(status: Status, *, as_json: bool) -> int:
     return 0 if status.running else NOT_RUNNING
 
 
-def _arguments(kind: Kind) -> argparse.Namespace:
+def _arguments(kind: ServerKind) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=f"dev/{kind.name}",
         formatter_class=argparse.RawDescriptionHelpFormatter,

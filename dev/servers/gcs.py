@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dev.servers import cache
 from dev.servers.ports import answers
-from dev.servers.server import Kind
+from dev.servers.server import ServerKind
 
 VERSION = "v1.56.1"
 MODULE = f"github.com/fsouza/fake-gcs-server@{VERSION}"
@@ -39,7 +39,7 @@ def _command(
     return argv, str(home / "data")
 
 
-GCS = Kind(
+GCS = ServerKind(
     name="gcs",
     existing="LANDFALL_GCS",
     ports=1,

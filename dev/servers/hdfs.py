@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dev.servers import cache
 from dev.servers.ports import answers
-from dev.servers.server import Kind
+from dev.servers.server import ServerKind
 
 VERSION = "3.5.0"
 _ARTIFACTS = {
@@ -56,7 +56,7 @@ def _jars_of_spark() -> list[Path]:
         for jar in _ROOT.glob(f".venv/lib/python3*/site-packages/pyspark/jars/{pattern}")
     ]
     if not found:
-        raise cache.Missing("HDFS needs PySpark's jars, which `make setup` installs")
+        raise cache.MissingTool("HDFS needs PySpark's jars, which `make setup` installs")
     return sorted(found)
 
 
@@ -79,7 +79,7 @@ def _ready(log: Path, host: str, port: int) -> bool:
     return (log.parent / _DETAILS).exists() and answers(host, port)
 
 
-HDFS = Kind(
+HDFS = ServerKind(
     name="hdfs",
     existing="LANDFALL_HDFS",
     ports=2,

@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 
 from dev.servers import cache
 from dev.servers.ports import answers
-from dev.servers.server import Kind
+from dev.servers.server import ServerKind
 
 BUCKETS = "LANDFALL_HIVE_BUCKETS"
 _ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,9 @@ def _build() -> Path:
     """The folder of PySpark's jars."""
     found = sorted(_ROOT.glob(".venv/lib/python3*/site-packages/pyspark/jars"))
     if not found:
-        raise cache.Missing("the Hive metastore is in PySpark's jars, which `make setup` installs")
+        raise cache.MissingTool(
+            "the Hive metastore is in PySpark's jars, which `make setup` installs"
+        )
     return found[0]
 
 
@@ -83,7 +85,7 @@ def _xml(settings: Mapping[str, str]) -> str:
     return f"<configuration>\n{properties}</configuration>\n"
 
 
-HIVE_METASTORE = Kind(
+HIVE_METASTORE = ServerKind(
     name="hive-metastore",
     existing="LANDFALL_HIVE",
     ports=1,

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 from dev.servers import cache
 from dev.servers.schema_registry import java
-from dev.servers.server import Kind
+from dev.servers.server import ServerKind
 
 VERSION = "0.99.0"
 ARTIFACT = f"org.projectnessie.nessie:nessie-quarkus:{VERSION}:jar:runner"
@@ -73,7 +73,7 @@ def _ready(log: Path, host: str, port: int) -> bool:
         return False
 
 
-ICEBERG_CATALOG = Kind(
+ICEBERG_CATALOG = ServerKind(
     name="iceberg-catalog",
     existing="LANDFALL_ICEBERG_CATALOG",
     ports=2,

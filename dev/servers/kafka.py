@@ -12,7 +12,7 @@ import subprocess
 from pathlib import Path
 
 from dev.servers import cache
-from dev.servers.server import HOST, Kind
+from dev.servers.server import HOST, ServerKind
 
 VERSION = "4.3.1"
 OLDEST_JAVA = 17
@@ -71,7 +71,7 @@ def _java() -> str:
     output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(\d+)', output)
     if not version or int(version[1]) < OLDEST_JAVA:
-        raise cache.Missing(
+        raise cache.MissingTool(
             f"Kafka needs Java {OLDEST_JAVA} or newer, `{java} -version` prints: {output.strip()}"
         )
     return java
@@ -157,7 +157,7 @@ def _ready(log: Path, host: str, port: int) -> bool:
         return any(b"Kafka Server started" in line for line in lines)
 
 
-KAFKA = Kind(
+KAFKA = ServerKind(
     name="kafka",
     existing="LANDFALL_KAFKA",
     ports=2,

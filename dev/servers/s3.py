@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dev.servers import cache
 from dev.servers.ports import answers
-from dev.servers.server import Kind
+from dev.servers.server import ServerKind
 
 VERSION = "v1.8.0"
 MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
@@ -68,7 +68,7 @@ def _env(address: str) -> dict[str, str]:
     }
 
 
-S3 = Kind(
+S3 = ServerKind(
     name="s3",
     existing="LANDFALL_S3",
     ports=1,

@@ -18,7 +18,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from dev.servers import cache
-from dev.servers.server import Kind
+from dev.servers.server import ServerKind
 
 VERSION = "3.3.3"
 ARTIFACT = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
@@ -109,7 +109,7 @@ def _ready(log: Path, host: str, port: int) -> bool:
         return False
 
 
-SCHEMA_REGISTRY = Kind(
+SCHEMA_REGISTRY = ServerKind(
     name="schema-registry",
     existing="LANDFALL_SCHEMA_REGISTRY",
     ports=2,

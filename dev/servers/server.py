@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from dev.servers.cache import Missing, locked
+from dev.servers.cache import MissingTool, locked
 from dev.servers.ports import answers, chosen, write
 
 HOST = "127.0.0.1"
@@ -26,7 +26,7 @@ STATE = Path(__file__).resolve().parents[2] / ".state"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ServerKind:
     """The definition of one kind of server.
 
     Attributes:
@@ -54,7 +54,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ServerStatus:
     """The state of a server; ``pid`` is None if it does not run or was not started by ``up``."""
 
     name: str
@@ -69,7 +69,7 @@ class Status:
 class Server:
     """A server whose home is under the state folder, listening on an address of this machine."""
 
-    kind: Kind
+    kind: ServerKind
     state: Path = STATE
     host: str = HOST
 
@@ -78,11 +78,11 @@ class Server:
         """The folder of everything that belongs to the server."""
         return self.state.resolve() / self.kind.name
 
-    def up(self) -> Status:
+    def up(self) -> ServerStatus:
         """Ensure that the server runs and answers; a server that runs already is not restarted.
 
         Raises:
-            Missing: A program is missing, or the server does not start.
+            MissingTool: A program is missing, or the server does not start.
         """
         if self._another_is_named():
             return self._existing()
@@ -103,14 +103,14 @@ class Server:
             self._signal(signal.SIGKILL, seconds=20)
             (self.home / "pid").unlink(missing_ok=True)
 
-    def status(self) -> Status:
+    def status(self) -> ServerStatus:
         """Return whether the server runs, and its address."""
         if self._another_is_named():
-            with suppress(Missing):
+            with suppress(MissingTool):
                 return self._existing()
         pid = self._pid()
         if pid is None:
-            return Status(self.kind.name, running=False)
+            return ServerStatus(self.kind.name, running=False)
         return self._running(pid, self._ports(keep=True))
 
     def _another_is_named(self) -> bool:
@@ -126,7 +126,7 @@ class Server:
         is_own = named == self.kind.address(self.host, ports[0])
         return not is_own or answers(self.host, ports[0])
 
-    def _existing(self) -> Status:
+    def _existing(self) -> ServerStatus:
         address = os.environ[self.kind.existing]
         first = address.split(",")[0]
         url = urlsplit(first if "//" in first else f"//{first}")
@@ -136,17 +136,17 @@ class Server:
                 (url.hostname or "", url.port or default_port), timeout=5
             ).close()
         except OSError as error:
-            raise Missing(
+            raise MissingTool(
                 f"{self.kind.existing}={address} does not answer: {error}; "
                 f"`unset {self.kind.existing}` to start one here"
             ) from None
-        return Status(
+        return ServerStatus(
             self.kind.name, running=True, address=address, env={self.kind.existing: address}
         )
 
-    def _running(self, pid: int, ports: tuple[int, ...]) -> Status:
+    def _running(self, pid: int, ports: tuple[int, ...]) -> ServerStatus:
         address = self.kind.address(self.host, ports[0])
-        return Status(
+        return ServerStatus(
             self.kind.name,
             True,  # noqa: FBT003
             address,
@@ -185,7 +185,7 @@ class Server:
             if not alive or time.monotonic() > deadline:
                 problem = "takes too long to start" if alive else "stopped while starting"
                 end = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-                raise Missing(f"{self.kind.name} {problem}; its log {log} ends:\n{end}")
+                raise MissingTool(f"{self.kind.name} {problem}; its log {log} ends:\n{end}")
             time.sleep(0.05)
 
     def _pid(self) -> int | None:

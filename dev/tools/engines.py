@@ -68,7 +68,7 @@ def main() -> None:
     """Install the engines if necessary."""
     try:
         home()
-    except cache.Missing as missing:
+    except cache.MissingTool as missing:
         sys.exit(str(missing))
 
 

@@ -46,6 +46,6 @@ def main() -> None:
     """Replace this process by promtool."""
     try:
         path = program()
-    except cache.Missing as missing:
+    except cache.MissingTool as missing:
         sys.exit(str(missing))
     os.execv(path, ["promtool", *sys.argv[1:]])  # noqa: S606  # no shell

@@ -49,7 +49,7 @@ def main() -> None:
     """Write both files to the folder that the argument names."""
     try:
         write(Path(sys.argv[1]))
-    except cache.Missing as missing:
+    except cache.MissingTool as missing:
         sys.exit(str(missing))
 
 

@@ -10,17 +10,17 @@ from pathlib import Path
 from uuid import uuid4
 
 from dev.demo import final_checks, flights
-from dev.demo.buckets.s3 import S3Bucket
+from dev.demo.buckets.s3 import DemoS3Bucket
 from dev.demo.drivers import Landfall
 from dev.demo.stores import STORES
 from dev.demo.story import Story
 from dev.kube import programs
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 from dev.servers.hive_metastore import HIVE_METASTORE
 from dev.servers.server import STATE
-from dev.tour.catalog import Catalog
-from dev.tour.kubectl import Kubectl
-from dev.tour.place import Place
+from dev.tour.catalog import TourMetastore
+from dev.tour.kubectl import TourKubectl
+from dev.tour.place import TourPlace
 from dev.tour.tour import NAMESPACE, Tour
 
 ABOUT = """\
@@ -50,10 +50,10 @@ def main() -> int:
     )
     chosen = arguments.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
-    place = Place(chosen.state.resolve(), STORES[chosen.store])
+    place = TourPlace(chosen.state.resolve(), STORES[chosen.store])
     try:
         return _run(Story(), place, stop=chosen.stop)
-    except Missing as missing:
+    except MissingTool as missing:
         raise SystemExit(str(missing)) from None
     except KeyboardInterrupt:
         raise SystemExit("interrupted") from None
@@ -62,7 +62,7 @@ def main() -> int:
             place.down()
 
 
-def _run(story: Story, place: Place, *, stop: bool) -> int:
+def _run(story: Story, place: TourPlace, *, stop: bool) -> int:
     name = "S3" if place.store is STORES["s3"] else f"S3 and {place.store.title}"
     with story.phase(
         f"Start a real Kubernetes cluster, Kafka broker and {name} server on this machine"
@@ -72,7 +72,7 @@ def _run(story: Story, place: Place, *, stop: bool) -> int:
         place.load_images(story.say)
     with story.phase("Install the operator: helm upgrade --install"):
         tour.install(place.values())
-    catalog = Catalog(tour, place.server(HIVE_METASTORE))
+    catalog = TourMetastore(tour, place.server(HIVE_METASTORE))
     _phases(tour, catalog)
     with story.phase("Compare the partitions in the Hive metastore with the folders in the bucket"):
         catalog.compare()
@@ -83,21 +83,21 @@ def _run(story: Story, place: Place, *, stop: bool) -> int:
     return 0 if is_exact else 1
 
 
-def _start(story: Story, place: Place) -> Tour:
+def _start(story: Story, place: TourPlace) -> Tour:
     env = place.up(story.say)
     name = f"tour-{uuid4().hex[:6]}"
     bucket = STORES["s3"].bucket(name, env)
-    assert isinstance(bucket, S3Bucket)
+    assert isinstance(bucket, DemoS3Bucket)
     backup = bucket if place.store is STORES["s3"] else place.store.bucket(name, env)
     flights.create_topics(env["LANDFALL_KAFKA"])
     landfall = Landfall(place.folder, {**env, "LANDFALL_SECRETS": str(place.folder / "secrets")})
-    kubectl = Kubectl(
+    kubectl = TourKubectl(
         env["KUBECONFIG"], programs.control_plane() / "kubectl", programs.helm() / "helm", NAMESPACE
     )
     return Tour(story, kubectl, landfall, bucket, backup)
 
 
-def _phases(tour: Tour, catalog: Catalog) -> None:
+def _phases(tour: Tour, catalog: TourMetastore) -> None:
     story, watching = tour.story, tour.kubectl.watching
     with tour.producing():
         with (
@@ -127,7 +127,7 @@ def _phases(tour: Tour, catalog: Catalog) -> None:
 
 
 def _publish(
-    story: Story, catalog: Catalog, watching: Callable[..., AbstractContextManager[None]]
+    story: Story, catalog: TourMetastore, watching: Callable[..., AbstractContextManager[None]]
 ) -> None:
     with (
         story.phase("Publish: each folder that lands becomes a partition in a Hive metastore"),
@@ -141,7 +141,7 @@ def _publish(
         catalog.start_again()
 
 
-def _print_next_steps(story: Story, place: Place) -> None:
+def _print_next_steps(story: Story, place: TourPlace) -> None:
     shown = os.path.relpath(place.folder)
     story.console.print(
         "\nThe cluster, Kafka and S3 are still running, so you can explore them:\n"

@@ -25,7 +25,7 @@ GROUP, DATABASE = "partition", "nyc"
 
 
 @dataclass
-class Catalog:
+class TourMetastore:
     """The metastore, and the phases of the tour that need one."""
 
     tour: Tour

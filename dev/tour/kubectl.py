@@ -15,7 +15,7 @@ GROUPS = "consumergroups"
 
 
 @dataclass(frozen=True)
-class Kubectl:
+class TourKubectl:
     """Runs kubectl and helm against one cluster.
 
     Attributes:

@@ -12,11 +12,11 @@ from pathlib import Path
 from dev.demo.stores import STORES, DemoStore
 from dev.kube import images
 from dev.kube.cluster import EXISTING, Cluster
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 from dev.servers.hive_metastore import HIVE_METASTORE
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 
 REGISTRY = "LANDFALL_REGISTRY"
 """Environment variable: the registry from which an existing cluster pulls ``landfall-operator`` and
@@ -25,7 +25,7 @@ REGISTRY = "LANDFALL_REGISTRY"
 
 
 @dataclass
-class Place:
+class TourPlace:
     """A cluster, Kafka and S3, with all their files in one folder."""
 
     folder: Path
@@ -44,7 +44,7 @@ class Place:
             The environment variables that clients need.
 
         Raises:
-            Missing: something is, for example the address of a Kafka that pods can reach.
+            MissingTool: something is, for example the address of a Kafka that pods can reach.
         """
         self.check()
         status = self.cluster.up()
@@ -61,7 +61,7 @@ class Place:
             env |= found.env
         return env
 
-    def server(self, kind: Kind) -> Server:
+    def server(self, kind: ServerKind) -> Server:
         """A server of this machine, at an address that pods can reach."""
         return Server(kind, self.folder, self.cluster.status().host or "127.0.0.1")
 
@@ -88,14 +88,14 @@ class Place:
         if not os.environ.get(EXISTING):
             self.cluster.down()
 
-    def _kinds(self) -> tuple[Kind, ...]:
+    def _kinds(self) -> tuple[ServerKind, ...]:
         return KAFKA, S3, *(() if self.store.server is S3 else (self.store.server,))
 
     def check(self) -> None:
         """Check that everything needed is there.
 
         Raises:
-            Missing: what this machine lacks for a cluster, or which address is not configured.
+            MissingTool: what this machine lacks for a cluster, or which address is not configured.
         """
         if not os.environ.get(EXISTING):
             self.cluster.check()
@@ -103,6 +103,6 @@ class Place:
             return
         for name in (*(kind.existing for kind in self._kinds()), REGISTRY):
             if not os.environ.get(name):
-                raise Missing(
+                raise MissingTool(
                     f"with {EXISTING}, {name} must be set to an address that pods can reach"
                 )

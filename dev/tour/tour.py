@@ -11,11 +11,11 @@ from threading import Thread
 from typing import Any
 
 from dev.demo import flights, proof
-from dev.demo.buckets import Bucket
-from dev.demo.buckets.s3 import S3Bucket
+from dev.demo.buckets import DemoBucket
+from dev.demo.buckets.s3 import DemoS3Bucket
 from dev.demo.drivers import Group, Landfall, in_other_store
 from dev.demo.story import Story
-from dev.tour.kubectl import GROUPS, Kubectl, wait
+from dev.tour.kubectl import GROUPS, TourKubectl, wait
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART, EXAMPLES = ROOT / "charts" / "landfall", ROOT / "examples" / "cluster"
@@ -30,10 +30,10 @@ class Tour:
     """The tour's phases, and their shared state."""
 
     story: Story
-    kubectl: Kubectl
+    kubectl: TourKubectl
     landfall: Landfall
-    bucket: S3Bucket
-    backup: Bucket
+    bucket: DemoS3Bucket
+    backup: DemoBucket
     """Where the group ``backup`` lands: the same bucket, or one of another store."""
     produced: bool = False
 
@@ -64,9 +64,9 @@ class Tour:
             self.landfall.save_secret(name, bucket)
         self.kubectl("apply", "-f", "-", given="\n---\n".join(map(json.dumps, objects)))
 
-    def _secrets(self) -> dict[str, Bucket]:
+    def _secrets(self) -> dict[str, DemoBucket]:
         """The bucket that each Secret is for."""
-        found: dict[str, Bucket] = {"s3": self.bucket}
+        found: dict[str, DemoBucket] = {"s3": self.bucket}
         for section in self.backup.access().values():
             if reference := section.get("credentialsSecretRef"):
                 found[reference["name"]] = self.backup
@@ -167,11 +167,11 @@ class Tour:
             (folder / f"{name}.yaml").write_text(document)
         return [Group(name, folder / f"{name}.yaml") for name in NAMES]
 
-    def ledger(self, name: str) -> proof.Ledger:
+    def ledger(self, name: str) -> proof.DemoLedger:
         """A group's ledger as it is now."""
-        return proof.Ledger(self._bucket_of(name), name).follow()
+        return proof.DemoLedger(self._bucket_of(name), name).follow()
 
-    def _bucket_of(self, name: str) -> Bucket:
+    def _bucket_of(self, name: str) -> DemoBucket:
         return self.backup if name == "backup" else self.bucket
 
     def next_commit(self, name: str, before: int) -> float:

@@ -6,8 +6,8 @@ from typing import Any
 
 from landfall.api.group_text import FieldPath
 from landfall_migrate.keys import Keys
-from landfall_migrate.report import Account, NeededSecret, Outcome, Report
-from landfall_migrate.settings import Settings
+from landfall_migrate.report import KeyOutcome, KeyReport, MigrationReport, NeededSecret
+from landfall_migrate.settings import ProgramSettings
 
 SET_ME = "SET-ME"
 """A value that no group may have as a decoder, as a format, or in braces in its route."""
@@ -31,7 +31,7 @@ class Draft:
             refuses the group until a user has decided.
     """
 
-    settings: Settings
+    settings: ProgramSettings
     keys: Keys
     name: str
     namespace: str | None = None
@@ -41,7 +41,7 @@ class Draft:
     undecided: dict[FieldPath, object] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     next_steps: list[str] = field(default_factory=list)
-    _accounts: dict[str, Account] = field(default_factory=dict)
+    _accounts: dict[str, KeyReport] = field(default_factory=dict)
     _secrets: dict[str, NeededSecret] = field(default_factory=dict)
     _topics: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -73,10 +73,10 @@ class Draft:
     def take(self, key: str, name: str, why: str = "") -> None:
         """Record that a field takes a key, or that leaving the field out does."""
         earlier = self._accounts.get(key)
-        if earlier and earlier.outcome is not Outcome.TAKEN:
+        if earlier and earlier.outcome is not KeyOutcome.TAKEN:
             return
         fields = dict.fromkeys((*(earlier.fields if earlier else ()), name))
-        self._set(key, Outcome.TAKEN, why or (earlier.why if earlier else ""), tuple(fields))
+        self._set(key, KeyOutcome.TAKEN, why or (earlier.why if earlier else ""), tuple(fields))
 
     def leave_open(self, name: str, why: str, value: object = None, meanwhile: object = "") -> None:
         """Leave a field to the user; until it is set, the group is refused.
@@ -106,7 +106,7 @@ class Draft:
 
     def refuse(self, key: str, why: str) -> None:
         """A key is not supported."""
-        self._set(key, Outcome.NOT_SUPPORTED, why)
+        self._set(key, KeyOutcome.NOT_SUPPORTED, why)
 
     def refuse_given(self, keys: Iterable[str], why: str) -> None:
         """Report the given keys that no section has claimed as not supported.
@@ -119,7 +119,7 @@ class Draft:
 
     def drop(self, key: str, why: str) -> None:
         """A key is not needed."""
-        self._set(key, Outcome.NOT_NEEDED, why)
+        self._set(key, KeyOutcome.NOT_NEEDED, why)
 
     def secret(self, suffix: str, field_: str, entries: Mapping[str, str], why: str = "") -> None:
         """Let a Secret hold the values of keys.
@@ -137,7 +137,7 @@ class Draft:
         self.put(field_, {"name": name})
         for key in entries.values():
             if key in self.settings.given:
-                self._set(key, Outcome.SECRET, why, (field_,))
+                self._set(key, KeyOutcome.SECRET, why, (field_,))
 
     def claimed(self, key: str) -> bool:
         """Return whether a section has recorded an outcome for a key."""
@@ -146,7 +146,7 @@ class Draft:
     def remove(self, path: FieldPath, why: str) -> None:
         """Take a field away again; the keys that it came from are not supported."""
         for key in {key for at in self.under(path) for key in self.origins[at]}:
-            self._set(key, Outcome.NOT_SUPPORTED, why)
+            self._set(key, KeyOutcome.NOT_SUPPORTED, why)
         for at in list(self.under(path)):
             del self.origins[at]
             self.comments.pop(at, None)
@@ -180,9 +180,9 @@ class Draft:
             "spec": self.spec,
         }
 
-    def report(self) -> Report:
+    def report(self) -> MigrationReport:
         """The report, with an account of every key of the input."""
-        return Report(
+        return MigrationReport(
             accounts=tuple(self._account(key) for key in self.settings.given),
             defaults=tuple(
                 (".".join(at), why) for at, why in self.comments.items() if at not in self.undecided
@@ -193,38 +193,38 @@ class Draft:
             namespace=self.namespace,
         )
 
-    def _account(self, key: str) -> Account:
+    def _account(self, key: str) -> KeyReport:
         setting, row = self.settings.given[key], self.keys.find(key)
         claimed = self._accounts.get(key)
         if unread := self.settings.unread.get(key):
-            return Account(key, Outcome.NOT_NEEDED, (), unread, setting.place)
+            return KeyReport(key, KeyOutcome.NOT_NEEDED, (), unread, setting.place)
         if setting.unresolved:
             names = ", ".join(f"${{{name}}}" for name in setting.unresolved)
             why = f"nothing defines {names}: give it with -D, or --env"
-            return Account(key, Outcome.NOT_SUPPORTED, (), why, setting.place)
+            return KeyReport(key, KeyOutcome.NOT_SUPPORTED, (), why, setting.place)
         by_variable = setting.is_secret and row is not None and not row.is_secret
-        if by_variable and (claimed is None or claimed.outcome is Outcome.TAKEN):
+        if by_variable and (claimed is None or claimed.outcome is KeyOutcome.TAKEN):
             why = "a variable in it is a secret, so it is not read"
-            return Account(key, Outcome.NOT_SUPPORTED, (), why, setting.place)
+            return KeyReport(key, KeyOutcome.NOT_SUPPORTED, (), why, setting.place)
         if claimed:
             count = 1 if row is None or row.is_list else len(setting.values)
             first = f"the first of {count} values, as the old program reads it"
             return claimed if count == 1 else replace(claimed, why=first)
         if row is None:
             why = "neither the program nor Landfall knows this key"
-            return Account(key, Outcome.UNKNOWN, (), why, setting.place)
+            return KeyReport(key, KeyOutcome.UNKNOWN, (), why, setting.place)
         return row.unclaimed(setting)
 
-    def _set(self, key: str, outcome: Outcome, why: str, fields: tuple[str, ...] = ()) -> None:
+    def _set(self, key: str, outcome: KeyOutcome, why: str, fields: tuple[str, ...] = ()) -> None:
         setting = self.settings.given.get(key)
         if setting is None or key in self.settings.unread:
-            if outcome is Outcome.NOT_SUPPORTED:
+            if outcome is KeyOutcome.NOT_SUPPORTED:
                 what = "not read" if setting else "not given"
                 self.missing.append(f"{key} is {what}, and its default is not supported: {why}")
             return
         earlier = self._accounts.get(key)
-        if earlier is None or earlier.outcome is not Outcome.NOT_SUPPORTED:
-            self._accounts[key] = Account(key, outcome, fields, why, setting.place)
+        if earlier is None or earlier.outcome is not KeyOutcome.NOT_SUPPORTED:
+            self._accounts[key] = KeyReport(key, outcome, fields, why, setting.place)
 
 
 def _prune(section: dict[str, Any], path: FieldPath) -> None:

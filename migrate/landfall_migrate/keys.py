@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from landfall_migrate.report import Account, Outcome
+from landfall_migrate.report import KeyOutcome, KeyReport
 from landfall_migrate.settings import Setting, looks_secret
 
 EMPTY = "empty, which is as if it were not set"
@@ -12,7 +12,7 @@ WITHOUT_EFFECT = "has no effect with the other settings"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class KeyRow:
     """The table row of a key.
 
     Attributes:
@@ -36,23 +36,23 @@ class Row:
     is_secret: bool = False
     is_list: bool = False
 
-    def unclaimed(self, setting: Setting) -> Account:
+    def unclaimed(self, setting: Setting) -> KeyReport:
         """Return the outcome of a setting of this key that no section has taken."""
         key, place = setting.key, setting.place
         if not any(setting.values):
-            return Account(key, Outcome.NOT_NEEDED, (), EMPTY, place)
+            return KeyReport(key, KeyOutcome.NOT_NEEDED, (), EMPTY, place)
         if self.refusal and setting.text.lower() not in self.off:
-            return Account(key, Outcome.NOT_SUPPORTED, (), self.refusal, place)
+            return KeyReport(key, KeyOutcome.NOT_SUPPORTED, (), self.refusal, place)
         why = self.why or ("it is off" if self.refusal else WITHOUT_EFFECT)
-        return Account(key, Outcome.NOT_NEEDED, (), why, place)
+        return KeyReport(key, KeyOutcome.NOT_NEEDED, (), why, place)
 
 
 class Keys:
     """The table, by key."""
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    def __init__(self, rows: Iterable[KeyRow]) -> None:
         """Take the rows; the first that matches a key is its row."""
-        self.rows: Sequence[Row] = tuple(rows)
+        self.rows: Sequence[KeyRow] = tuple(rows)
         self._exact = {row.key: row for row in self.rows if "*" not in row.key}
 
     @property
@@ -60,7 +60,7 @@ class Keys:
         """The program's defaults by key."""
         return {row.key: row.default for row in self.rows if row.default is not None}
 
-    def find(self, key: str) -> Row | None:
+    def find(self, key: str) -> KeyRow | None:
         """The row of a key."""
         if key in self._exact:
             return self._exact[key]

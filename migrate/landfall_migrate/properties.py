@@ -27,7 +27,7 @@ class UnreadableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PropertyLine:
     """One ``key = value``, the values of a list by themselves.
 
     Attributes:
@@ -41,7 +41,7 @@ class Line:
     place: str
 
 
-def with_includes(path: str, read: Read) -> tuple[Line, ...]:
+def with_includes(path: str, read: Read) -> tuple[PropertyLine, ...]:
     """Every line of a file of commons-configuration and of its includes, in order.
 
     Raises:
@@ -50,7 +50,7 @@ def with_includes(path: str, read: Read) -> tuple[Line, ...]:
     return tuple(_lines(path, read, path, ()))
 
 
-def without_includes(name: str, text: str) -> tuple[Line, ...]:
+def without_includes(name: str, text: str) -> tuple[PropertyLine, ...]:
     """Every line of a file of ``java.util.Properties``, in order.
 
     Raises:
@@ -60,11 +60,11 @@ def without_includes(name: str, text: str) -> tuple[Line, ...]:
     for number, line in _logical_lines(text, comments_within=False):
         key, value = _split(line)
         place = f"{name}:{number}"
-        found.append(Line(_unescaped(key, place), (_unescaped(value, place),), place))
+        found.append(PropertyLine(_unescaped(key, place), (_unescaped(value, place),), place))
     return tuple(found)
 
 
-def _lines(path: str, read: Read, asked_by: str, above: tuple[str, ...]) -> Iterator[Line]:
+def _lines(path: str, read: Read, asked_by: str, above: tuple[str, ...]) -> Iterator[PropertyLine]:
     text = read(path)
     if text is None:
         what = "such file" if asked_by == path else f"file {path}"
@@ -77,7 +77,7 @@ def _lines(path: str, read: Read, asked_by: str, above: tuple[str, ...]) -> Iter
         key = _unescaped(raw_key, place)
         value = _unescaped(raw_value.strip(), place, keep=",")
         if key.lower() != "include":
-            yield Line(key, tuple(listed(value)), place)
+            yield PropertyLine(key, tuple(listed(value)), place)
             continue
         for name in filter(None, (each.strip() for each in value.split(","))):
             yield from _lines(_beside(path, name), read, place, (*above, path))

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 
-class Outcome(StrEnum):
+class KeyOutcome(StrEnum):
     """The outcome of a key."""
 
     TAKEN = "taken"
@@ -19,12 +19,12 @@ class Outcome(StrEnum):
     NOT_NEEDED = "no longer needed"
 
 
-FAULTS = frozenset({Outcome.NOT_SUPPORTED, Outcome.UNKNOWN})
+FAULTS = frozenset({KeyOutcome.NOT_SUPPORTED, KeyOutcome.UNKNOWN})
 """With these, other things may be landed than before."""
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class KeyReport:
     """The outcome of one key, and why.
 
     Attributes:
@@ -36,7 +36,7 @@ class Account:
     """
 
     key: str
-    outcome: Outcome
+    outcome: KeyOutcome
     fields: tuple[str, ...] = ()
     why: str = ""
     place: str = ""
@@ -69,7 +69,7 @@ class NeededSecret:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class MigrationReport:
     """The outcome of the whole input.
 
     Attributes:
@@ -81,7 +81,7 @@ class Report:
         namespace: of the group, if one was given.
     """
 
-    accounts: tuple[Account, ...]
+    accounts: tuple[KeyReport, ...]
     defaults: tuple[tuple[str, str], ...] = ()
     missing: tuple[str, ...] = ()
     secrets: tuple[NeededSecret, ...] = ()
@@ -93,13 +93,13 @@ class Report:
         """Return whether the group lands what the old program landed, as far as settings show."""
         return not self.missing and all(each.outcome not in FAULTS for each in self.accounts)
 
-    def of(self, outcome: Outcome) -> tuple[Account, ...]:
+    def of(self, outcome: KeyOutcome) -> tuple[KeyReport, ...]:
         """The keys that this became of."""
         return tuple(each for each in self.accounts if each.outcome is outcome)
 
     def lines(self) -> Iterator[str]:
         """The report as text."""
-        for outcome in Outcome:
+        for outcome in KeyOutcome:
             if found := self.of(outcome):
                 yield f"{outcome} ({len(found)})"
                 yield from _grouped(found)
@@ -138,7 +138,7 @@ class Report:
         }
 
 
-def _grouped(accounts: Sequence[Account]) -> Iterator[str]:
+def _grouped(accounts: Sequence[KeyReport]) -> Iterator[str]:
     """A line per key, or per reason where several keys have the same one and no field."""
     by_reason: dict[str, list[str]] = {}
     for each in accounts:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from landfall_migrate.properties import Line
+from landfall_migrate.properties import PropertyLine
 
 _VARIABLE = re.compile(r"\$(?P<escape>\$)?\{(?P<name>[^${}]+)\}")
 
@@ -34,7 +34,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProgramSettings:
     """All settings, and the defaults of the program they are for.
 
     Attributes:
@@ -100,14 +100,14 @@ class Variables:
     named: Mapping[str, str] = field(default_factory=dict)
 
 
-def names_in(lines: Iterable[Line]) -> frozenset[str]:
+def names_in(lines: Iterable[PropertyLine]) -> frozenset[str]:
     """The names of all variables in values."""
     values = (value for line in lines for value in line.values)
     return frozenset(found["name"] for value in values for found in _VARIABLE.finditer(value))
 
 
 def resolved(
-    lines: Iterable[Line], variables: Variables, *, last_wins: bool = False
+    lines: Iterable[PropertyLine], variables: Variables, *, last_wins: bool = False
 ) -> dict[str, Setting]:
     """One setting per key.
 
@@ -116,21 +116,21 @@ def resolved(
         variables: where variables come from.
         last_wins: a key that repeats replaces the earlier one, instead of adding to its list.
     """
-    written: dict[str, Line] = {}
+    written: dict[str, PropertyLine] = {}
     for line in lines:
         earlier = written.get(line.key)
         if earlier is None or last_wins:
             written[line.key] = line
         else:
             values = (*earlier.values, *line.values)
-            written[line.key] = Line(line.key, values, earlier.place)
+            written[line.key] = PropertyLine(line.key, values, earlier.place)
     return {key: _Resolver(written, variables, key).setting() for key in written}
 
 
 class _Resolver:
     """Replaces the variables in the values of one key."""
 
-    def __init__(self, lines: Mapping[str, Line], variables: Variables, key: str) -> None:
+    def __init__(self, lines: Mapping[str, PropertyLine], variables: Variables, key: str) -> None:
         self._lines, self._variables, self._line = lines, variables, lines[key]
         self._secret = variables.is_secret(key)
         self._unresolved: list[str] = []

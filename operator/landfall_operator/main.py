@@ -35,12 +35,12 @@ from landfall_operator.runtime.backfill_pass import (
     PASS_SECONDS,
     BackfillPass,
 )
-from landfall_operator.runtime.backfills import Backfills, Scope
+from landfall_operator.runtime.backfills import Backfills, BackfillScope
 from landfall_operator.runtime.control_port import ControlPort, Signer
 from landfall_operator.runtime.driver_client import HttpDriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.kube_client import KubeClient, RequestRejected
-from landfall_operator.runtime.leader_election import Lease, LeaseIdentity
+from landfall_operator.runtime.leader_election import LeaderLease, LeaseIdentity
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.namespaces import Namespaces
 from landfall_operator.runtime.promotions import HttpPromotionClient
@@ -48,7 +48,7 @@ from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
 from landfall_operator.runtime.signing_keys import SigningKeys
 from landfall_operator.runtime.watcher import FirstLists, run_kopf
 from landfall_operator.runtime.work_queue import WorkQueue
-from landfall_operator.settings import Settings, read
+from landfall_operator.settings import OperatorSettings, read
 
 log = logging.getLogger("landfall_operator")
 
@@ -104,7 +104,7 @@ def drop_kopf_fields(record: logging.LogRecord) -> bool:
     return True
 
 
-async def _exit_code(settings: Settings) -> ExitCode:
+async def _exit_code(settings: OperatorSettings) -> ExitCode:
     """Run the operator; returns what ended it."""
     try:
         await Operator(settings).run()
@@ -126,7 +126,7 @@ async def _exit_code(settings: Settings) -> ExitCode:
 class Operator:
     """One operator with all its parts."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: OperatorSettings) -> None:
         """Assemble the parts; no request is sent before ``run``."""
         self._settings = settings
         self._cache = ObjectCache()
@@ -138,7 +138,7 @@ class Operator:
             connection(), metrics, connections=2, answer_seconds=LEASE_REQUEST_SECONDS
         )
         identity = LeaseIdentity(settings.namespace, settings.lease, settings.holder)
-        self._lease = Lease(lease_client, identity, now)
+        self._lease = LeaderLease(lease_client, identity, now)
         check = self._lease.check
         self._kube = KubeClient(
             connection(), metrics, connections=settings.threads, before_write=check
@@ -191,7 +191,7 @@ class Operator:
             self._kube,
             self._cache,
             metrics,
-            Scope(
+            BackfillScope(
                 namespaces=lambda: self._namespaces.watched,
                 is_ready=self._knows_groups,
                 is_managed=self._manages,
@@ -372,7 +372,7 @@ class Operator:
         return self._first_lists.complete, f"leading; groups: {len(self._queue)}"
 
 
-def _scope(settings: Settings) -> str:
+def _scope(settings: OperatorSettings) -> str:
     """Return which namespaces the operator manages, for the log."""
     if settings.labelled:
         return f"labelled {settings.labelled.label}"

@@ -35,7 +35,7 @@ _EPILOG = (
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class OperatorSettings:
     """The settings of one operator.
 
     Attributes:
@@ -74,7 +74,7 @@ class Settings:
     context: OperatorContext
 
 
-def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
+def read(arguments: Sequence[str], environment: Mapping[str, str]) -> OperatorSettings:
     """Parse the command line and the environment; exits on a wrong flag, as argparse does."""
     parser = _parser(environment)
     parsed = parser.parse_args(arguments)
@@ -84,7 +84,7 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     if namespaces and parsed.namespace_label:
         parser.error("--namespace and --namespace-label exclude each other")
     pod = environment.get("POD_NAME")
-    return Settings(
+    return OperatorSettings(
         namespaces=tuple(sorted(set(namespaces))),
         labelled=Labelled(
             parsed.namespace_label,

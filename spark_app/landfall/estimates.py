@@ -62,7 +62,7 @@ UNKNOWN = Estimate(landed_bytes=1_000, input_bytes=1_000, seconds=_typical_secon
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class SizeEstimates:
     """Estimates learned from landed slices, by topic partition and by topic."""
 
     by_topic_partition: Mapping[TopicPartition, Estimate] = field(default_factory=dict)
@@ -80,16 +80,18 @@ class Sizes:
         topic = self.by_topic.get(tp.topic, UNKNOWN)
         return Estimate(topic.landed_bytes, topic.input_bytes, topic.seconds)
 
-    def learn(self, slices: Iterable[LandedSlice]) -> "Sizes":
+    def learn(self, slices: Iterable[LandedSlice]) -> "SizeEstimates":
         """The estimates after these slices have landed."""
         by_topic_partition, by_topic = dict(self.by_topic_partition), dict(self.by_topic)
         for landed in slices:
             tp = landed.piece.topic_partition
             if len(landed.piece.offsets):
                 seen = _measured(landed)
-                by_topic_partition[tp] = Sizes(by_topic_partition, by_topic).of(tp).learn(seen)
+                by_topic_partition[tp] = (
+                    SizeEstimates(by_topic_partition, by_topic).of(tp).learn(seen)
+                )
                 by_topic[tp.topic] = by_topic.get(tp.topic, UNKNOWN).learn(seen)
-        return Sizes(by_topic_partition, by_topic)
+        return SizeEstimates(by_topic_partition, by_topic)
 
 
 def _measured(landed: LandedSlice) -> Estimate:

@@ -40,7 +40,7 @@ _MEMORY = "/proc/self/statm"
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class _Depth:
+class _LimitDepth:
     """How many steps run in this process, and the limit before the first of them."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class _Depth:
         self.before = resource.RLIM_INFINITY
 
 
-_DEPTH = _Depth()
+_DEPTH = _LimitDepth()
 
 
 @contextmanager

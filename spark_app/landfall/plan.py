@@ -25,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from landfall.api.spec import UploadPolicy
-from landfall.estimates import SLICE_SECONDS, UNKNOWN, Sizes
+from landfall.estimates import SLICE_SECONDS, UNKNOWN, SizeEstimates
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 
 STAGGER = 0.2
@@ -82,7 +82,7 @@ class Backlog(Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class UploadLimits:
     """A topic's upload policy: due at this many object bytes or this age, if earlier."""
 
     max_bytes: int
@@ -93,19 +93,22 @@ class Limits:
 class Policy:
     """The group's upload policy with its overrides for some topics."""
 
-    default: Limits
-    overrides: tuple[tuple[re.Pattern[str], Limits], ...] = ()
+    default: UploadLimits
+    overrides: tuple[tuple[re.Pattern[str], UploadLimits], ...] = ()
 
     @classmethod
     def of(cls, spec: UploadPolicy) -> "Policy":
         """The policy in the resource. A limit that an override does not set is the group's."""
         overrides = tuple(
-            (re.compile(o.topics), Limits(o.max_bytes or spec.max_bytes, o.max_age or spec.max_age))
+            (
+                re.compile(o.topics),
+                UploadLimits(o.max_bytes or spec.max_bytes, o.max_age or spec.max_age),
+            )
             for o in spec.overrides
         )
-        return cls(Limits(spec.max_bytes, spec.max_age), overrides)
+        return cls(UploadLimits(spec.max_bytes, spec.max_age), overrides)
 
-    def for_topic(self, topic: str) -> Limits:
+    def for_topic(self, topic: str) -> UploadLimits:
         """Limits of the first override whose pattern matches the whole name, else the group's."""
         return next(
             (limits for pattern, limits in self.overrides if pattern.fullmatch(topic)), self.default
@@ -159,7 +162,7 @@ def stagger_fraction(tp: TopicPartition) -> float:
     return crc32(str(tp).encode()) / 2**32
 
 
-def is_due(backlog: Backlog, policy: Policy, sizes: Sizes) -> bool:
+def is_due(backlog: Backlog, policy: Policy, sizes: SizeEstimates) -> bool:
     """Return whether a backlog is large or old enough to be landed. An empty one never is."""
     tp, limits = backlog.topic_partition, policy.for_topic(backlog.topic_partition.topic)
     is_large = _landed_bytes(backlog, sizes) >= limits.max_bytes
@@ -167,7 +170,7 @@ def is_due(backlog: Backlog, policy: Policy, sizes: Sizes) -> bool:
     return len(backlog.offsets) > 0 and (is_large or is_old)
 
 
-def _landed_bytes(backlog: Backlog, sizes: Sizes) -> float:
+def _landed_bytes(backlog: Backlog, sizes: SizeEstimates) -> float:
     """The bytes of objects that a backlog will make; files make as many as they have."""
     if backlog.parts:
         return sum(part.size for part in backlog.parts)
@@ -182,7 +185,7 @@ def overdue(backlog: Backlog, policy: Policy) -> timedelta:
 def plan(
     backlogs: Iterable[Backlog],
     policy: Policy,
-    sizes: Sizes,
+    sizes: SizeEstimates,
     capacity: Capacity,
     *,
     flush: bool = False,
@@ -268,7 +271,7 @@ def _wanted(chosen: list[_WeighedSlice], due: int, capacity: Capacity) -> int:
     return min(turns * capacity.slots, worth, MAX_FINER * len(chosen))
 
 
-def _cut(backlog: Backlog, limits: Limits, sizes: Sizes, cut: _Cut) -> _CutBacklog:
+def _cut(backlog: Backlog, limits: UploadLimits, sizes: SizeEstimates, cut: _Cut) -> _CutBacklog:
     """Slices of nearly equal length and about ``max_bytes`` each, or finer.
 
     They start at the checkpoint and reach as far as the estimate is trusted, ``max_offsets`` at
@@ -307,7 +310,7 @@ def _cut(backlog: Backlog, limits: Limits, sizes: Sizes, cut: _Cut) -> _CutBackl
 
 
 def _cut_at_parts(
-    backlog: Backlog, limits: Limits, max_offsets: int | None
+    backlog: Backlog, limits: UploadLimits, max_offsets: int | None
 ) -> Iterator[_WeighedSlice]:
     """Slices of whole parts, of about ``max_bytes`` each, up to the size of ``max_offsets``."""
     at, left = backlog.offsets.start, max_offsets

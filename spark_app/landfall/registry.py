@@ -38,22 +38,22 @@ from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.decoders.whole_records import Declared, Parts, WholeRecords
 from landfall.pipeline.pinned import CHECKSUM, pinned_files
 from landfall.pipeline.route import Router
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.function import BatchFunction
 from landfall.pipeline.transforms.steps import Steps
 from landfall.schemas.stored import StoredSchemas
 
 DECODERS: Mapping[str, str] = {
-    "Raw": "landfall.pipeline.decoders.raw:Raw",
-    "Json": "landfall.pipeline.decoders.json:Json",
-    "Delimited": "landfall.pipeline.decoders.delimited:Delimited",
-    "Regex": "landfall.pipeline.decoders.regex:Regex",
-    "MessagePack": "landfall.pipeline.decoders.messagepack:MessagePack",
-    "Csv": "landfall.pipeline.decoders.csv:Csv",
-    "Thrift": "landfall.pipeline.decoders.thrift:Thrift",
-    "Avro": "landfall.schemas.avro:Avro",
-    "Protobuf": "landfall.schemas.protobuf:Protobuf",
-    "JsonSchema": "landfall.schemas.json_schema:JsonSchema",
+    "Raw": "landfall.pipeline.decoders.raw:RawDecoder",
+    "Json": "landfall.pipeline.decoders.json:JsonDecoder",
+    "Delimited": "landfall.pipeline.decoders.delimited:DelimitedDecoder",
+    "Regex": "landfall.pipeline.decoders.regex:RegexDecoder",
+    "MessagePack": "landfall.pipeline.decoders.messagepack:MessagePackDecoder",
+    "Csv": "landfall.pipeline.decoders.csv:CsvDecoder",
+    "Thrift": "landfall.pipeline.decoders.thrift:ThriftDecoder",
+    "Avro": "landfall.schemas.avro:AvroDecoder",
+    "Protobuf": "landfall.schemas.protobuf:ProtobufDecoder",
+    "JsonSchema": "landfall.schemas.json_schema:JsonSchemaDecoder",
 }
 TRANSFORMS: Mapping[str, str] = {
     "Filter": "landfall.pipeline.transforms.filter:Filter",
@@ -70,12 +70,12 @@ TRANSFORMS: Mapping[str, str] = {
     "LogId": "landfall.pipeline.transforms.log_id:LogId",
 }
 FORMATS: Mapping[str, str] = {
-    "Text": "landfall.formats.text:Text",
-    "Json": "landfall.formats.jsonlines:Json",
-    "SequenceFile": "landfall.formats.sequencefile:SequenceFile",
-    "Parquet": "landfall.formats.parquet:Parquet",
-    "Orc": "landfall.formats.orc:Orc",
-    "Avro": "landfall.formats.avro:AvroFile",
+    "Text": "landfall.formats.text:TextFormat",
+    "Json": "landfall.formats.jsonlines:JsonFormat",
+    "SequenceFile": "landfall.formats.sequencefile:SequenceFileFormat",
+    "Parquet": "landfall.formats.parquet:ParquetFormat",
+    "Orc": "landfall.formats.orc:OrcFormat",
+    "Avro": "landfall.formats.avro:AvroFormat",
 }
 
 
@@ -603,7 +603,7 @@ def transforms(spec: GroupSpec, schema: pa.Schema | None = None, path: str = "sp
     event = spec.decode.timestamp
     of_event = (c.name for c in spec.decode.columns if event is not None and c.path == event.path)
     timezone = spec.route.timezone
-    context = Context(
+    context = TransformContext(
         schema=schema,
         timestamp=event,
         event_columns=frozenset(of_event),

@@ -60,7 +60,7 @@ _PLANS_WITH_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 @dataclass(frozen=True)
-class Options:
+class ReadOptions:
     """The options of a read, as text; ``group()`` opens what they name.
 
     Raises:
@@ -159,7 +159,7 @@ class DefaultSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """Read the options, and where the ledger ends."""
         super().__init__(options)
-        self._options = Options(dict(options))
+        self._options = ReadOptions(dict(options))
         self._files: tuple[File, ...] | None = None
         self._slot = self._options.number("slot", -1)
         if not self._options.text("slot"):

@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from landfall.reading import File, LandedGroup
-from pyspark_landfall.source import PARTITION_BYTES, Options, packed, read_files
+from pyspark_landfall.source import PARTITION_BYTES, ReadOptions, packed, read_files
 from pyspark_landfall.types import arrow_schema
 
 MAX_FILES = 1000
@@ -30,7 +30,7 @@ _ALL = 2**62
 class SlotStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads slot after slot; in one process that Spark keeps, its tasks in other ones."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
         """Read nothing yet."""
         self._options = options
         self._schema = schema

@@ -14,7 +14,7 @@ import pytest
 from moto import mock_aws
 
 from landfall.errors import Reason, Stalled
-from landfall.publish.catalog import Catalog, Changed, Partition, TableName
+from landfall.publish.catalog import Catalog, Partition, TableChanged, TableName
 from landfall.publish.catalog.glue import GlueTables
 from landfall.publish.catalog.hive import UNKNOWN
 from tests.support.catalogs import (
@@ -176,7 +176,7 @@ def test_a_table_is_changed_only_as_it_was_loaded(warehouse: Warehouse) -> None:
     stale, table = load(catalog, name), load(other, name)
     other.change(table, {**table.columns, "a": "int"}, table.properties)
 
-    with pytest.raises(Changed):
+    with pytest.raises(TableChanged):
         catalog.change(stale, {**stale.columns, "b": "int"}, stale.properties)
 
     assert names(load(catalog, name)) == ["_offset", "name", "a"]

@@ -27,8 +27,8 @@ from pathlib import Path
 from landfall.discovery import index, part_lists
 from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
-from landfall.discovery.looking import Position, look
-from landfall.discovery.rules import Rules
+from landfall.discovery.looking import LookPosition, look
+from landfall.discovery.rules import DiscoveryRules
 from landfall.formats.readers import reader_of
 from landfall.ledger import KnownFiles, PartList
 from landfall.ledger.feeds import MAX_LISTED
@@ -150,7 +150,7 @@ class Step:
 
 def main(files: int, new: int, name: Name, *, dedupe: bool) -> None:
     idle_mb = peak_mb()
-    rules = Rules(reader_of("JsonLines", {}).parts, settle=timedelta(minutes=1))
+    rules = DiscoveryRules(reader_of("JsonLines", {}).parts, settle=timedelta(minutes=1))
     with tempfile.TemporaryDirectory() as folder:
         store = Counted(Path(folder))
         step = Step(store, idle_mb)
@@ -164,7 +164,7 @@ def main(files: int, new: int, name: Name, *, dedupe: bool) -> None:
             rules = replace(rules, same_contents=contents.other_name)
             step.ends("contents of all files")
 
-        found = look(bucket(name, files, new), opened.find, Position(), rules, NOW)
+        found = look(bucket(name, files, new), opened.find, LookPosition(), rules, NOW)
         left_out = -(-new // 10) if dedupe else 0
         assert found.skipped.duplicates == left_out
         assert sum(len(each.parts) for each in found.files) == new - left_out

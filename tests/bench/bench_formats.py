@@ -22,27 +22,27 @@ import pyarrow as pa
 from isal import isal_zlib
 
 from landfall.formats import Block, Encoder, Format
-from landfall.formats.jsonlines import Json
-from landfall.formats.parquet import Parquet
-from landfall.formats.sequencefile import SequenceFile
-from landfall.formats.text import Text
+from landfall.formats.jsonlines import JsonFormat
+from landfall.formats.parquet import ParquetFormat
+from landfall.formats.sequencefile import SequenceFileFormat
+from landfall.formats.text import TextFormat
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import HEADERS, Records, of_columns
 
 CLICKS = TopicPartition("clicks", 3)
 START = 1763683200000
 FORMATS: Mapping[str, Format] = {
-    "Json None": Json.of({"codec": "None"}),
-    "Json Gzip": Json.of({}),
-    "Json Zstd": Json.of({"codec": "Zstd"}),
-    "Text Gzip": Text.of({}),
-    "SequenceFile Legacy Deflate": SequenceFile.of({}),
-    "SequenceFile Legacy Gzip": SequenceFile.of({"codec": "Gzip"}),
-    "SequenceFile MessagePack Deflate": SequenceFile.of({"keyMode": "MessagePack"}),
-    "SequenceFile Legacy Record Deflate": SequenceFile.of({"compression": "Record"}),
-    "SequenceFile Legacy None": SequenceFile.of({"compression": "None"}),
-    "Parquet Zstd": Parquet.of({}),
-    "Parquet Snappy": Parquet.of({"codec": "Snappy"}),
+    "Json None": JsonFormat.of({"codec": "None"}),
+    "Json Gzip": JsonFormat.of({}),
+    "Json Zstd": JsonFormat.of({"codec": "Zstd"}),
+    "Text Gzip": TextFormat.of({}),
+    "SequenceFile Legacy Deflate": SequenceFileFormat.of({}),
+    "SequenceFile Legacy Gzip": SequenceFileFormat.of({"codec": "Gzip"}),
+    "SequenceFile MessagePack Deflate": SequenceFileFormat.of({"keyMode": "MessagePack"}),
+    "SequenceFile Legacy Record Deflate": SequenceFileFormat.of({"compression": "Record"}),
+    "SequenceFile Legacy None": SequenceFileFormat.of({"compression": "None"}),
+    "Parquet Zstd": ParquetFormat.of({}),
+    "Parquet Snappy": ParquetFormat.of({"codec": "Snappy"}),
 }
 
 

@@ -18,10 +18,10 @@ import psutil
 
 from landfall.api.spec import Keep
 from landfall.formats import Block, Format
-from landfall.formats.jsonlines import Json
-from landfall.formats.orc import Orc
-from landfall.formats.parquet import Parquet
-from landfall.formats.sequencefile import SequenceFile
+from landfall.formats.jsonlines import JsonFormat
+from landfall.formats.orc import OrcFormat
+from landfall.formats.parquet import ParquetFormat
+from landfall.formats.sequencefile import SequenceFileFormat
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import filled
 from landfall.task.duplicates import Fingerprints
@@ -29,12 +29,12 @@ from landfall.task.merging import merger_of
 from tests.bench.bench_formats import blocks, payloads
 
 FORMATS: Mapping[str, Format] = {
-    "Json Gzip": Json.of({}),
-    "Json Zstd": Json.of({"codec": "Zstd"}),
-    "Json None": Json.of({"codec": "None"}),
-    "SequenceFile Deflate": SequenceFile.of({}),
-    "Parquet Zstd": Parquet.of({}),
-    "Orc Zstd": Orc.of({}),
+    "Json Gzip": JsonFormat.of({}),
+    "Json Zstd": JsonFormat.of({"codec": "Zstd"}),
+    "Json None": JsonFormat.of({"codec": "None"}),
+    "SequenceFile Deflate": SequenceFileFormat.of({}),
+    "Parquet Zstd": ParquetFormat.of({}),
+    "Orc Zstd": OrcFormat.of({}),
 }
 OBJECT_BYTES = 10**6
 
@@ -115,7 +115,7 @@ def main() -> None:
     for name, format_ in FORMATS.items():
         bodies = objects(format_, values)
         ways = [merged, read_and_encoded]
-        if not isinstance(format_, SequenceFile | Parquet | Orc):
+        if not isinstance(format_, SequenceFileFormat | ParquetFormat | OrcFormat):
             ways.append(without_duplicates)
         found = [speed(partial(way, format_, bodies), chosen.megabytes) for way in ways]
         print(f"{name:24}" + "".join(f"{each:12,.0f}" for each in found))

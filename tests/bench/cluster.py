@@ -13,7 +13,7 @@ from itertools import pairwise
 from statistics import median
 
 from dev.servers.server import STATE
-from dev.tour.place import Place
+from dev.tour.place import TourPlace
 from landfall.cli.group_store import GroupStore
 from landfall.ledger import Commit, Open
 from tests.support.live_group import NAME, LiveGroup, events_arriving
@@ -26,7 +26,7 @@ Row = tuple[str, Sequence[float]]
 
 def main() -> None:
     """Measure all of it, and print a line for each."""
-    place = Place(STATE / "times")
+    place = TourPlace(STATE / "times")
     try:
         stack = Stack.at(place)
         os.environ.update(

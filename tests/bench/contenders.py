@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from landfall.formats.sequencefile import SequenceFile
+from landfall.formats.sequencefile import SequenceFileFormat
 from tests.bench.peers import spark_install
 from tests.support.s3 import Bucket
 
@@ -70,7 +70,7 @@ def count_gzip_lines(stream: BinaryIO) -> int:
 
 def count_sequence_file(stream: BinaryIO) -> int:
     """Rows of a SequenceFile."""
-    return sum(1 for _ in SequenceFile.of({}).rows(stream))
+    return sum(1 for _ in SequenceFileFormat.of({}).rows(stream))
 
 
 def landfall(

@@ -9,7 +9,7 @@ from pathlib import Path
 from dev.kube.certificates import Authority
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
-from dev.servers.server import HOST, Kind, Server
+from dev.servers.server import HOST, Server, ServerKind
 from tests.support.kafka import Broker
 from tests.support.s3 import S3Server
 
@@ -55,7 +55,7 @@ def servers(state: Path, access_log: Path | None = None, *, tls: bool = False) -
         s3.down()
 
 
-def _s3_with_tls(state: Path) -> Kind:
+def _s3_with_tls(state: Path) -> ServerKind:
     """The S3 server by https; it and its clients learn from the environment what to trust."""
     folder = state / "certificates"
     Authority(folder).server("s3", [f"IP:{HOST}"])

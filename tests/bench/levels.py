@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.formats import Block, Format, text
-from landfall.formats.jsonlines import Json
-from landfall.formats.sequencefile import SequenceFile
+from landfall.formats.jsonlines import JsonFormat
+from landfall.formats.sequencefile import SequenceFileFormat
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records, of_columns
 from tests.bench.topics import Load, make_messages
@@ -25,9 +25,12 @@ TURNS = 5
 MEGABYTES = 32
 SIZES = (250, 1000)
 CASES: tuple[tuple[str, Format, int], ...] = (
-    *(("Json, Gzip", Json.of({"level": level}), level) for level in (1, 2, 3)),
-    *(("Json, Zstd", Json.of({"codec": "Zstd", "level": level}), level) for level in (1, 3)),
-    *(("SequenceFile, Deflate", SequenceFile.of({"level": level}), level) for level in (1, 2, 3)),
+    *(("Json, Gzip", JsonFormat.of({"level": level}), level) for level in (1, 2, 3)),
+    *(("Json, Zstd", JsonFormat.of({"codec": "Zstd", "level": level}), level) for level in (1, 3)),
+    *(
+        ("SequenceFile, Deflate", SequenceFileFormat.of({"level": level}), level)
+        for level in (1, 2, 3)
+    ),
 )
 CPU_HOUR = 0.048
 """USD for an hour of one vCPU: an m6i.large of two vCPUs, 0.096 on demand, us-east-1."""

@@ -31,7 +31,7 @@ from dev.servers.server import STATE
 from landfall.api.spec import parse_group
 from landfall.driver.spark.malloc import MALLOC
 from landfall.formats import Block
-from landfall.formats.parquet import Parquet, ParquetEncoder
+from landfall.formats.parquet import ParquetEncoder, ParquetFormat
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.pipeline.records import HEADERS, Records, of_columns
@@ -434,7 +434,7 @@ def written_alone(of: Shape) -> Measured:
         document = json.loads(payload)
         by_folder.setdefault(document["folder"], []).append((offset, document))
         read += len(payload)
-    typed = Parquet.of({}).typed()
+    typed = ParquetFormat.of({}).typed()
     tables = []
     for rows in by_folder.values():
         offsets, documents = np.array([offset for offset, _ in rows]), [row for _, row in rows]

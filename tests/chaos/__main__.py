@@ -30,11 +30,11 @@ from rich.console import Console
 from dev.kube import programs
 from dev.kube.cluster import EXISTING
 from dev.servers import kafka, s3
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import STATE
-from dev.tour.place import Place
+from dev.tour.place import TourPlace
 from landfall import __version__
 from tests.chaos import checks, growth, table
 from tests.chaos.environment import Environment
@@ -67,7 +67,7 @@ def main() -> int:
         return 0
     # An exception unwinds through the tear-down; the default of SIGTERM would leave everything up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
-    place = Place(options.state.resolve())
+    place = TourPlace(options.state.resolve())
     began = datetime.now()  # noqa: DTZ005  # local time is what the user looks for
     folder = options.state.resolve() / "runs" / f"{began:%m%d-%H%M%S}-{options.seed}"
     folder.mkdir(parents=True)
@@ -78,19 +78,19 @@ def main() -> int:
     try:
         check(place)
         return Run(console, folder, options, faults).execute(place)
-    except Missing as missing:
+    except MissingTool as missing:
         raise SystemExit(str(missing)) from None
 
 
-def check(place: Place) -> None:
+def check(place: TourPlace) -> None:
     """Make sure that this machine can execute a run.
 
     Raises:
-        Missing: it cannot; the message says why.
+        MissingTool: it cannot; the message says why.
     """
     for variable in (EXISTING, KAFKA.existing, S3.existing):
         if os.environ.get(variable):
-            raise Missing(
+            raise MissingTool(
                 f"{variable} is set, but chaos kills processes and fills disks:"
                 " unset it, so that the run starts servers of its own"
             )
@@ -112,7 +112,7 @@ class Run:
         self.log = (folder / "run.jsonl").open("a", buffering=1)
         self.samples: list[growth.Sample] = []
 
-    def execute(self, place: Place) -> int:
+    def execute(self, place: TourPlace) -> int:
         """Create the environment, break it, check the result; 0 if nothing is wrong."""
         sound = False
         try:
@@ -296,7 +296,7 @@ def _requests_hit(environment: Environment) -> Mapping[str, int]:
     }
 
 
-def _stop(place: Place) -> str:
+def _stop(place: TourPlace) -> str:
     """The commands that stop what --keep left running."""
     state = os.path.relpath(place.folder)
     programs_down = ("dev/cluster", "dev/kafka", "dev/s3")

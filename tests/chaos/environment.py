@@ -21,7 +21,7 @@ from kubernetes import client
 
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
-from dev.tour.place import Place
+from dev.tour.place import TourPlace
 from landfall.api.spec import ConsumerGroup
 from tests.chaos import targets
 from tests.chaos.disk import Disk
@@ -85,7 +85,7 @@ class Environment:
         clock_unavailable: why no clock can be shifted; empty if one can.
     """
 
-    place: Place
+    place: TourPlace
     stack: Stack
     proxy: FaultProxy
     disk: Disk | None
@@ -202,7 +202,7 @@ class Environment:
     # ------------------------------------------------------------------------- creation, tear-down
 
     @classmethod
-    def create(cls, place: Place, folder: Path, seed: int) -> "Environment":
+    def create(cls, place: TourPlace, folder: Path, seed: int) -> "Environment":
         """Start everything but the load; the groups are not applied yet, their topics not made."""
         # What an earlier run with --keep left would be in the way, its mounted disk, too.
         place.down()
@@ -291,7 +291,7 @@ def _spec(name: str, **s3: Any) -> dict[str, Any]:
     return {**spec, "output": {**spec["output"], **({"s3": s3} if s3 else {})}}
 
 
-def _small_disk(place: Place) -> Disk | None:
+def _small_disk(place: TourPlace) -> Disk | None:
     """Restart the S3 server on a disk that can be filled; None if none can be mounted."""
     server = place.server(S3)
     server.down(at_once=True)

@@ -25,7 +25,7 @@ from landfall.cli.land.backfill import OpenBackfill
 from landfall.clock import SteadyClock
 from landfall.driver.backfill.side_source import side_group_of
 from landfall.driver.core.pinned_spec import pinned_spec
-from landfall.driver.process.run import Options, drive
+from landfall.driver.process.run import RunOptions, drive
 from landfall.driver.replacing import compacting, compaction_folders
 from landfall.lane import claim_output_root
 from landfall.lane.stores import open_stores
@@ -124,7 +124,7 @@ def _drive(file: Path, until_caught_up: bool) -> int:  # sent to another process
     store = open_stores(group.spec)
     probe(store)
     claim_output_root(store, group.full_name)
-    options = Options(until_caught_up=until_caught_up, http_port=0)
+    options = RunOptions(until_caught_up=until_caught_up, http_port=0)
     return drive(group, store, InProcessRunner(), options)
 
 
@@ -137,4 +137,4 @@ def _backfill(file: Path, name: str) -> int:
     group = pinned_spec(group, uuid4().hex)
     store = open_stores(group.spec)
     claim_output_root(store, group.full_name)
-    return drive(group, store, InProcessRunner(), Options(goal=opened.plan.goal, http_port=0))
+    return drive(group, store, InProcessRunner(), RunOptions(goal=opened.plan.goal, http_port=0))

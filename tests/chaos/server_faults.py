@@ -7,7 +7,7 @@ import psutil
 
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
-from dev.servers.server import Kind as Program
+from dev.servers.server import ServerKind as Program
 from tests.chaos import targets
 from tests.chaos.environment import Environment
 from tests.chaos.outcome import NotInjected

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.file_rows import FeedRows
-from landfall.ledger import Commit, Discover, Feed, Hole, Lost, Record
+from landfall.ledger import Commit, Discover, FeedState, Hole, Lost, Record
 from landfall.ledger.feeds import SPAN, number_of, part_offsets
 from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import TopicPartition
@@ -116,7 +116,7 @@ def stuck(schedule: "FeedSchedule", process: "Process") -> Iterator[str]:
         yield from without_numbers(schedule, numbers, schedule.folders[topic])
 
 
-def _not_done(numbers: Numbers, folder: Folder, feed: Feed | None) -> Iterator[str]:
+def _not_done(numbers: Numbers, folder: Folder, feed: FeedState | None) -> Iterator[str]:
     """Parts that a driver that lives on should have landed by now."""
     if feed is None or numbers.landed_to != feed.end * SPAN:
         yield f"landed up to {numbers.landed_to} of {feed and feed.end} parts, and nobody says why"
@@ -197,7 +197,7 @@ def _wrong_texts(
                 yield f"{sorted(read)} was read at {offset}, which is {text!r}"
 
 
-def _wrong_parked(numbers: Numbers, folder: Folder, feed: Feed) -> Iterator[str]:
+def _wrong_parked(numbers: Numbers, folder: Folder, feed: FeedState) -> Iterator[str]:
     parked = numbers.parked()
     if parked != feed.parked.keys():
         yield f"parked are {sorted(feed.parked)}, but {sorted(parked)} are not landed"

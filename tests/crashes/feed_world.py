@@ -16,8 +16,8 @@ import pytest
 from landfall.api.contract import LANE
 from landfall.api.spec import ConsumerGroup
 from landfall.discovery import index, known, looker
-from landfall.formats.line_parts import Lines
-from landfall.formats.parts import FileBytes, FilePart, FileRecords, Limits, UnreadableFileError
+from landfall.formats.line_parts import LinesReader
+from landfall.formats.parts import FileBytes, FilePart, FileRecords, ReadLimits, UnreadableFileError
 from landfall.ledger.feeds import number_of
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind, PartRows
@@ -26,7 +26,7 @@ from landfall.source import EndsEarly
 from landfall.source.files_log import topic_id
 from landfall.store.memory import MemoryFiles
 from landfall.task import Batch
-from landfall.task.feed_reader import FeedReader, OpenFeed
+from landfall.task.feed_reader import FeedReader, ReadableFeed
 from tests.crashes.world import ODD_RANGES, SHORT_SLICES, ReadingRunner
 from tests.support.fakes import group
 
@@ -39,14 +39,14 @@ PART_BYTES = 40
 MAX_ATTEMPTS = 3
 
 
-SMALL = Limits(window_bytes=16, chunk_rows=2)
+SMALL = ReadLimits(window_bytes=16, chunk_rows=2)
 
 
 @dataclass(frozen=True)
-class Breakable(Lines):
+class Breakable(LinesReader):
     """Lines up to the first damaged one."""
 
-    limits: Limits = SMALL
+    limits: ReadLimits = SMALL
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
         for found in super().read(file, part):
@@ -131,7 +131,7 @@ class FileRunner(ReadingRunner):
         if batch.dead_letters:
             return super()._read(batch, piece)
         topic = piece.topic_partition.topic
-        opened = {t: OpenFeed(GatedFiles(f), Breakable()) for t, f in self.folders.items()}
+        opened = {t: ReadableFeed(GatedFiles(f), Breakable()) for t, f in self.folders.items()}
         reader = FeedReader(self.store, batch.group.metadata.name, LANE, opened)
         reader.expect(batch.lists)
         found, piece = _rows(reader, piece)

@@ -24,7 +24,7 @@ from landfall.ledger import Commit, Drop, Hole, Lost, Record, Repair, Replay, St
 from landfall.ledger.decisions import topic_partition
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.task_results import DecidedObject, LandedObject, ObjectKind
 from tests.crashes.folded import Slot
 from tests.crashes.horizons import late
@@ -265,7 +265,7 @@ def expired_letters(schedule: "Schedule") -> dict[str, LandedObject]:
     return found
 
 
-def replaced(schedule: "Schedule", slot: Slot) -> Iterator[tuple[int, Replaced]]:
+def replaced(schedule: "Schedule", slot: Slot) -> Iterator[tuple[int, ReplacementList]]:
     """The REPLACEs that a slot is the first to call applied, and their lists."""
     for seq, named in slot.visible.replacements:
         yield seq, read_replaced(schedule.lane.slots, seq, named)

@@ -18,7 +18,7 @@ from landfall.api.verbs import (
     ReturnFilesRequest,
     TakeFilesRequest,
 )
-from landfall.ledger import Discover, Extend, Feed, Lease, LeaseOutcome, Record
+from landfall.ledger import Discover, Extend, FeedState, Lease, LeaseOutcome, Record
 from landfall.ledger.offsets import TopicPartition
 from tests.crashes.feed_judge import Numbers, numbers_of, without_numbers
 from tests.crashes.feed_world import EXTERNAL, MAX_ATTEMPTS
@@ -117,7 +117,7 @@ def _counted(schedule: "FeedSchedule") -> tuple[Leased, Numbers]:
     return leased, numbers
 
 
-def _not_finished(leased: Leased, numbers: Numbers, feed: Feed | None) -> Iterator[str]:
+def _not_finished(leased: Leased, numbers: Numbers, feed: FeedState | None) -> Iterator[str]:
     """Numbers that nobody will get any more, and nobody has processed."""
     given_up = {n for n, attempts in leased.waiting.items() if attempts >= MAX_ATTEMPTS}
     if rest := numbers.parts.keys() - leased.done.keys() - given_up - numbers.taken:

@@ -18,7 +18,7 @@ from landfall.cli.objects.fsck import examine
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.process.loop import Driver
 from landfall.errors import LettersUnreachable, Reason, StoreDenied
-from landfall.store.memory import Call, Fault, Operation, Plan
+from landfall.store.memory import Call, CallFault, Operation, Plan
 from tests.crashes.luck import Loss
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Process
@@ -122,7 +122,7 @@ class RefusingPlace:
     def __init__(self, schedule: LettersSchedule) -> None:
         self._schedule = schedule
 
-    def before(self, call: Call) -> Fault | None:
+    def before(self, call: Call) -> CallFault | None:
         """See ``Plan``."""
         schedule = self._schedule
         fault = schedule.before(call)

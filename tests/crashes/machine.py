@@ -34,7 +34,7 @@ from landfall.lane import Lane
 from landfall.lane.stores import as_one
 from landfall.ledger.offsets import TopicPartition
 from landfall.store import Store
-from landfall.store.memory import Call, Fault, Operation, Plan
+from landfall.store.memory import Call, CallFault, Operation, Plan
 from landfall.store.routed import LettersStore
 from tests.crashes import log_events, ranges
 from tests.crashes.aftermath import Aftermath, land_letters, land_without_leaders
@@ -339,7 +339,7 @@ class Schedule:
 
     # ---------------------------------------------------------------------------- calls and faults
 
-    def before(self, call: Call) -> Fault | None:
+    def before(self, call: Call) -> CallFault | None:
         """The store gets a call; the fault that it meets, if any."""
         if self.is_judging:
             return None
@@ -365,14 +365,14 @@ class Schedule:
         self._faulted = me if meets_fault else None
         return meets_fault
 
-    def _inject(self, call: Call, me: Task, *, again: bool) -> Fault | None:
+    def _inject(self, call: Call, me: Task, *, again: bool) -> CallFault | None:
         dice = self.dice.random()
         if dice < 0.1:
             self.kill(me.owner)
             raise Killed
         if dice < 0.2:
             self._dying = me
-            return Fault.LATE if dice < 0.15 and call.operation in CHANGES else None
+            return CallFault.LATE if dice < 0.15 and call.operation in CHANGES else None
         if dice < 0.35:
             self._freeze(me.owner)
             self.scheduler.step()
@@ -380,11 +380,11 @@ class Schedule:
         if dice < (0.7 if again else 0.45) and self.luck.refuses:
             self.say(f"{me.owner.name} is refused {call.operation}")
             raise StoreDenied("the credentials expired")
-        faults = [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED]
+        faults = [CallFault.REQUEST_LOST, CallFault.ANSWER_LOST, CallFault.REPEATED]
         if call.operation in CHANGES:
-            faults += [Fault.ANSWER_LOST, Fault.LATE, Fault.LATE]
+            faults += [CallFault.ANSWER_LOST, CallFault.LATE, CallFault.LATE]
         if self.luck.loss.of_uploads:
-            faults += [Fault.EXPIRED]
+            faults += [CallFault.EXPIRED]
         return self.dice.choice(faults)
 
     def after(self, call: Call) -> None:  # noqa: ARG002  # the protocol of ``MemoryStore``'s plan

@@ -25,7 +25,7 @@ from landfall.ledger.replace.replacement_lists import (
     LandedAgain,
     MadeBy,
     NewObject,
-    Replaced,
+    ReplacementList,
     Section,
 )
 from landfall.ledger.task_results import LandedObject, ObjectKind
@@ -111,7 +111,7 @@ class Promoter(Merger):
         schedule.say(f"cuts {[each.key for each in found.cut]} for {list(map(str, found.slices))}")
         retire = tuple(each.decided for each in found.cut)
         by_key = tuple(sorted(new, key=lambda each: each.landed.upload.key))
-        listed, through = Replaced(retire, by_key), landed.called_applied
+        listed, through = ReplacementList(retire, by_key), landed.called_applied
         return PlannedReplacement.of(self._lane.group, token, Purpose.COMPACT, listed, through)
 
     def _promotion(self, landed: LandedNow, found: Backfill) -> PlannedReplacement:
@@ -130,7 +130,7 @@ class Promoter(Merger):
             data, letters = rows[ObjectKind.DATA], rows[ObjectKind.DEAD_LETTERS]
             again.append(LandedAgain(piece, data, 0, letters, 0, 100))
             objects += made
-        listed = Replaced(
+        listed = ReplacementList(
             found.retiring,
             tuple(sorted(objects, key=lambda new: new.landed.upload.key)),
             tuple(again),

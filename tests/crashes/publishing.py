@@ -22,7 +22,7 @@ from landfall.ledger.names import object_names
 from landfall.ledger.task_results import LandedObject
 from landfall.publish import Stretch
 from landfall.publish.context import Context
-from landfall.publish.cursor import Cursor
+from landfall.publish.cursor import PublisherCursor
 from landfall.publish.following import Follower
 from landfall.publish.tables import Next, TablePublisher
 from tests.crashes.scheduler import Killed, Owner
@@ -164,7 +164,7 @@ class Publishers:
 
     def _publisher(self) -> TablePublisher:
         lane = self._schedule.lane.group, LANE
-        cursor = Cursor.of(self._schedule.store, lane, "lake", "tables")
+        cursor = PublisherCursor.of(self._schedule.store, lane, "lake", "tables")
         return TablePublisher(
             self._follower, cursor, self.tables, table_of, follows_replacements=self.follows
         )

@@ -140,7 +140,7 @@ class Readers:
                     self.read_as_log += 1
 
     @staticmethod
-    def _held(history: History, slice_: Slice, life: Life) -> pieces.Held:
+    def _held(history: History, slice_: Slice, life: Life) -> pieces.RangeContents:
         """What holds a slice, but for how it was landed: no task reads what fakes have written."""
         records = history.records(slice_.topic_partition, life, slice_.offsets)
         replaces = (record for record in records if isinstance(record, Replace))
@@ -150,7 +150,7 @@ class Readers:
         }
         return pieces.held(pieces.counting(history.lane.group, slice_, records, lists))
 
-    def _check_held(self, slice_: Slice, held: pieces.Held, gone: set[str]) -> None:
+    def _check_held(self, slice_: Slice, held: pieces.RangeContents, gone: set[str]) -> None:
         """Note what is not just once in the objects that hold a slice up to its end."""
         found = Counter[int]()
         for piece in held.pieces:

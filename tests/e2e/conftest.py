@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dev.servers.cache import Missing
-from dev.tour.place import Place
+from dev.servers.cache import MissingTool
+from dev.tour.place import TourPlace
 from tests.conftest import SESSION, STACK
 from tests.support.live_group import LiveGroup
 from tests.support.stack import Stack
@@ -20,10 +20,10 @@ from tests.support.stack import Stack
 @pytest.fixture(scope="session")
 def stack() -> Stack:
     """A cluster, Kafka and S3 with the operator installed; skips where no node can run."""
-    place = Place(Path(os.environ[SESSION]) / STACK)
+    place = TourPlace(Path(os.environ[SESSION]) / STACK)
     try:
         place.check()
-    except Missing as missing:
+    except MissingTool as missing:
         pytest.skip(str(missing))
     return Stack.at(place)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dev.servers.cache import Missing
-from dev.tour.place import Place
+from dev.servers.cache import MissingTool
+from dev.tour.place import TourPlace
 from tests.chaos.__main__ import check
 from tests.chaos.outcome import Outcome
 from tests.conftest import CHAOS, SESSION
@@ -22,10 +22,10 @@ pytestmark = [
 
 
 def test_two_minutes_of_chaos_land_every_record_exactly_once() -> None:
-    place = Place(Path(os.environ[SESSION]) / CHAOS)
+    place = TourPlace(Path(os.environ[SESSION]) / CHAOS)
     try:
         check(place)
-    except Missing as missing:
+    except MissingTool as missing:
         pytest.skip(str(missing))
 
     argv = [

@@ -14,7 +14,7 @@ from dev.kube.cluster import EXISTING, Cluster
 from dev.kube.configuration import PAUSE_IMAGE
 from dev.kube.node import CGROUPS, HIDDEN, KERNEL
 from dev.servers import cache
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 from dev.servers.ports import answers
 from tests.support import cluster as kubernetes
 
@@ -27,7 +27,7 @@ def new_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[New
     monkeypatch.delenv(EXISTING, raising=False)
     try:
         requirements.check([tmp_path, cache.folder()], HIDDEN)
-    except Missing as missing:
+    except MissingTool as missing:
         pytest.skip(str(missing))
     clusters: list[Cluster] = []
 
@@ -123,7 +123,7 @@ def test_images_are_not_loaded_into_a_cluster_that_the_user_brought(
     kubeconfig = Path(__file__)
     monkeypatch.setenv(EXISTING, str(kubeconfig))
 
-    with pytest.raises(Missing, match="by its own registry"):
+    with pytest.raises(MissingTool, match="by its own registry"):
         new_cluster("one").load(images.TARGETS)
 
 

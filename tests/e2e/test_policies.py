@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from dev.kube import configuration, control_plane, requirements
-from dev.kube.access import NODE, Access
+from dev.kube.access import NODE, ClusterAccess
 from dev.kube.cluster import Cluster
 from dev.kube.control_plane import Endpoints
 from dev.kube.network import Network
 from dev.kube.node import HIDDEN
 from dev.servers import cache
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 from landfall.api.contract import CONTROL_PORT, HTTP_PORT
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
@@ -74,7 +74,7 @@ class Bridged:
     def __init__(self, cluster: Cluster) -> None:
         self.node = cluster.node
         self.block: Network = self.node.enter()
-        self.access: Access = control_plane.start(
+        self.access: ClusterAccess = control_plane.start(
             Endpoints(cluster.home, self.block.host, self.block.services, self.block.service)
         )
         for path, manifest in configuration.rights().items():
@@ -166,7 +166,7 @@ def _within(pid: int) -> list[str]:
 def bridged(tmp_path: Path) -> Iterator[Bridged]:
     try:
         requirements.check([tmp_path, cache.folder()], HIDDEN)
-    except Missing as missing:
+    except MissingTool as missing:
         pytest.skip(str(missing))
     cluster = Cluster(tmp_path / "one")
     cluster.home.mkdir(parents=True)

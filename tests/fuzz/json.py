@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from landfall.pipeline.decoders import Wanted
-from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from tests.fuzz.compared import (
     PATHS,
@@ -208,8 +208,8 @@ def check(case: Case) -> Sequence[str]:
     return ["good rows"] * len(good)
 
 
-def _ways(wanted: Wanted) -> dict[str, Json]:
-    decoder = Json.of({}, wanted)
+def _ways(wanted: Wanted) -> dict[str, JsonDecoder]:
+    decoder = JsonDecoder.of({}, wanted)
     ways = {"python": replace(decoder, native=None)}
     return ways | ({"native": decoder} if decoder.native else {})
 

@@ -18,7 +18,7 @@ from msgpack import fallback
 from msgpack.exceptions import UnpackException
 
 from landfall.pipeline.decoders import Wanted
-from landfall.pipeline.decoders.messagepack import MessagePack
+from landfall.pipeline.decoders.messagepack import MessagePackDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from tests.fuzz.compared import (
     PATHS,
@@ -419,14 +419,14 @@ def check(case: Case) -> Sequence[str]:
 
 
 def _check_json(case: Case) -> Rows:
-    decoded = decode(MessagePack.of({}, Wanted(json=True)), case.payloads)
+    decoded = decode(MessagePackDecoder.of({}, Wanted(json=True)), case.payloads)
     wanted = expected(case.payloads, lambda payload: as_json(read(payload)), None)
     same(json_rows(decoded), wanted, "JSON", decoded)
     return wanted
 
 
 def _check_fields(case: Case, paths: tuple[tuple[str, ...], ...]) -> None:
-    decoded = decode(MessagePack.of({}, Wanted(paths)), case.payloads)
+    decoded = decode(MessagePackDecoder.of({}, Wanted(paths)), case.payloads)
 
     def values(payload: bytes) -> Any:
         document = read(payload)
@@ -469,7 +469,7 @@ def _is_several(value: Any) -> bool:
 
 def _check_columns(case: Case) -> None:
     schema = schema_of(case.columns)
-    decoded = decode(MessagePack.of({}, Wanted(schema=schema)), case.payloads)
+    decoded = decode(MessagePackDecoder.of({}, Wanted(schema=schema)), case.payloads)
 
     def values(payload: bytes) -> Any:
         document = read(payload)

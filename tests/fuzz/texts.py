@@ -14,9 +14,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from landfall.pipeline.decoders import Wanted
-from landfall.pipeline.decoders.csv import Csv
-from landfall.pipeline.decoders.delimited import Delimited
-from landfall.pipeline.decoders.regex import Regex
+from landfall.pipeline.decoders.csv import CsvDecoder
+from landfall.pipeline.decoders.delimited import DelimitedDecoder
+from landfall.pipeline.decoders.regex import RegexDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from tests.fuzz.compared import (
     BadError,
@@ -96,7 +96,7 @@ def cases(draw: Any) -> Case:
     format_ = draw(st.sampled_from(("Csv", "Csv", "Csv", "Delimited", "Delimited", "Regex")))
     options: dict[str, Any]
     if format_ == "Csv":
-        options = draw(_csv_options().filter(lambda options: _accepts(Csv, options)))
+        options = draw(_csv_options().filter(lambda options: _accepts(CsvDecoder, options)))
     elif format_ == "Delimited":
         options = draw(_delimited_options())
     else:
@@ -263,7 +263,7 @@ def regex_values(text: str, options: dict[str, Any]) -> list[str | None]:
 
 
 READERS = {"Csv": csv_values, "Delimited": delimited_values, "Regex": regex_values}
-DECODERS: dict[str, Any] = {"Csv": Csv, "Delimited": Delimited, "Regex": Regex}
+DECODERS: dict[str, Any] = {"Csv": CsvDecoder, "Delimited": DelimitedDecoder, "Regex": RegexDecoder}
 
 
 def values_of(case: Case, payload: bytes) -> list[str | None]:

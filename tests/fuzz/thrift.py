@@ -24,7 +24,7 @@ from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 from landfall.api.spec import Column
 from landfall.pipeline import decoders
 from landfall.pipeline.decoders import Wanted
-from landfall.pipeline.decoders.thrift import Thrift
+from landfall.pipeline.decoders.thrift import ThriftDecoder
 from landfall.pipeline.decoders.thrift.schema import load
 from landfall.pipeline.decoders.typed_columns import schema_of
 from tests.fuzz.compared import (
@@ -594,12 +594,12 @@ class Case:
     def _repr_pretty_(self, printer: Any, _is_cycle: bool) -> None:
         printer.text(repr(self))
 
-    def decoder(self, wanted: Wanted) -> Thrift:
+    def decoder(self, wanted: Wanted) -> ThriftDecoder:
         """The decoder of the struct."""
         options = {"idl": idl(self.struct), "struct": self.struct.name, "protocol": self.protocol}
         # Parsing the IDL takes ten times as long as all the rest of a case.
         with patch.object(decoders.thrift, "load", _LOAD):
-            return Thrift.of(options, wanted)
+            return ThriftDecoder.of(options, wanted)
 
 
 @st.composite

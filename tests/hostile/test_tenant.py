@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 from kubernetes.client.exceptions import ApiException
 
-from landfall.api.contract import PartitionStatus, Phase
+from landfall.api.contract import DriverPhase, PartitionStatus
 from landfall.api.status_summary import summarize
 from landfall_operator.api.verbs import PAUSE, PREFIX, Verb
 from landfall_operator.objects.names import ACCEPT_LEDGER, OPERATOR_ANNOTATION, REVISION_LABEL
@@ -229,7 +229,9 @@ def test_annotations(world: World, tenant: Tenant) -> None:
 @pytest.mark.parametrize("shown", ["status", "Event"])
 def test_the_answer_to_a_request(world: World, tenant: Tenant, shown: str) -> None:
     image = f"own/{uuid4().hex[:6]}:1"
-    tenant.images.own[image] = forged(world, lambda status: replace(status, phase=Phase.RUNNING))
+    tenant.images.own[image] = forged(
+        world, lambda status: replace(status, phase=DriverPhase.RUNNING)
+    )
     group = hostile("asking", image)
     name = group["metadata"]["name"]
     asked = "\x1b]0;owned\x07\x1b[2J\u202e"
@@ -398,7 +400,7 @@ def test_a_huge_status(world: World, tenant: Tenant) -> None:
             PartitionStatus(f"t{n}{text}", n, 0, n, n, 1.0, 0.0, blocked="X" * 90, message=text)
             for n in range(400)
         )
-        body = replace(summarize(replace(status, phase=Phase.RUNNING, partitions=parts)))
+        body = replace(summarize(replace(status, phase=DriverPhase.RUNNING, partitions=parts)))
         return replace(body, partitions=parts, version=text * 20)
 
     with world.attack(PARTY, "a huge status", "256 KiB of control characters, lists and texts") as (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dev.servers.airflow import AIRFLOW, DAGS
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.ledger import Lease
 from tests.support.airflow_api import Api
 from tests.support.external_files import copy, feed_of_the_example, put, reasons
@@ -63,7 +63,7 @@ def api(
     dags: Path,
     port: int,
     files: FeedScene,
-    own_server: Callable[[Kind], Server],
+    own_server: Callable[[ServerKind], Server],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Api:
     """An Airflow with the DAG, which has a connection to the driver."""

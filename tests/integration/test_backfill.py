@@ -25,7 +25,7 @@ from landfall.lane import LaneWriter, OpenRequest
 from landfall.lane.stores import open_stores
 from landfall_audit.buckets import open_buckets
 from landfall_audit.checks.inspection import inspect
-from landfall_audit.kafka_log import KafkaLog
+from landfall_audit.kafka_log import ClusterLog
 from tests.support.audited_spec import for_auditor
 from tests.support.copying import copied
 from tests.support.kafka import Message
@@ -64,7 +64,7 @@ def ms(time: datetime) -> int:
 def is_whole(group: ConsumerGroup) -> bool:
     """Whether fsck and the auditor find nothing wrong with a group."""
     report = examine(GroupStore(group, open_stores(group.spec)), deep=True)
-    log = KafkaLog(for_auditor(group))
+    log = ClusterLog(for_auditor(group))
     try:
         audited = inspect(for_auditor(group), open_buckets(for_auditor(group.spec)), log)
     finally:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from dev.servers.kafka import KAFKA
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from tests.chaos.kafka_log import ask
 from tests.chaos.records import TOPICS, Identity, record
 from tests.support.kafka import SECONDS, Broker
@@ -28,7 +28,9 @@ def write(broker: Broker, topic: str, numbers: range, *, commit: bool) -> None:
         producer.abort_transaction(SECONDS)
 
 
-def test_only_what_a_marker_commits_is_committed(own_server: Callable[[Kind], Server]) -> None:
+def test_only_what_a_marker_commits_is_committed(
+    own_server: Callable[[ServerKind], Server],
+) -> None:
     server = own_server(KAFKA)
     broker = Broker(server.up().address or "", {"log_level": 2})
     topic = broker.create_topic(partitions=16)

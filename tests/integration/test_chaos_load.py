@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from dev.servers.kafka import KAFKA
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.api.contract import ExitCode
 from tests.chaos.child_process import Refused
 from tests.chaos.compare_landed import check
@@ -107,7 +107,7 @@ def test_acknowledged_records_land_once_and_aborted_ones_never(
 
 
 def test_acknowledged_records_are_in_kafka_once_after_the_broker_was_killed_twice(
-    own_server: Callable[[Kind], Server], tmp_path: Path
+    own_server: Callable[[ServerKind], Server], tmp_path: Path
 ) -> None:
     server = own_server(KAFKA)
     broker = Broker(server.up().address or "")

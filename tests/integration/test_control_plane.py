@@ -9,7 +9,7 @@ from kubernetes.client.exceptions import ApiException
 
 from dev.kube.cluster import EXISTING, ControlPlane
 from dev.kube.daemons import Daemons
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 from tests.support.cluster import Cluster, Refused
 from tests.support.waiting import eventually
 
@@ -106,7 +106,9 @@ def test_an_existing_cluster_is_used(
 def test_a_missing_kubeconfig_is_named(own: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EXISTING, "/nowhere/config")
 
-    with pytest.raises(Missing, match="LANDFALL_CLUSTER=/nowhere/config: no such kubeconfig file"):
+    with pytest.raises(
+        MissingTool, match="LANDFALL_CLUSTER=/nowhere/config: no such kubeconfig file"
+    ):
         own.up()
 
 

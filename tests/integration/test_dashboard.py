@@ -24,7 +24,7 @@ from landfall.api.compaction_status import CompactionStatus
 from landfall.api.feed_status import FeedStatus
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.http.metrics import StatusCollector
-from landfall_operator.api.status import PublisherStatus, RateStatus
+from landfall_operator.api.status import GroupPublisherStatus, RateStatus
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
 from landfall_operator.runtime.group_metrics import GroupSnapshot
@@ -32,7 +32,7 @@ from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from tests.support.cluster_model import START, World, group
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "charts/landfall/files/dashboard.json"
-LAKE = PublisherStatus.model_validate(
+LAKE = GroupPublisherStatus.model_validate(
     {
         "name": "lake",
         "type": "Iceberg",

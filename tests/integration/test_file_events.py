@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.api.spec import EventTopic
 from landfall.errors import Reason, Retry, Stalled
 from landfall.source import event_topic
@@ -34,7 +34,7 @@ def events(kafka: Broker) -> str:
 def files(
     kafka: Broker,
     events: str,
-    own_server: Callable[[Kind], Server],
+    own_server: Callable[[ServerKind], Server],
     monkeypatch: pytest.MonkeyPatch,
 ) -> FeedScene:
     """A bucket whose server tells of what is written."""

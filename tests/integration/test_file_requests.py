@@ -10,9 +10,9 @@ import pytest
 from landfall.api import spec
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looker import FeedLooker
-from landfall.discovery.rules import Rules
+from landfall.discovery.rules import DiscoveryRules
 from landfall.formats.parts import FilePart
-from landfall.ledger import Feed
+from landfall.ledger import FeedState
 from landfall.store.memory import MemoryStore
 from landfall.store.s3.files import S3Files
 from tests.support.s3 import Bucket
@@ -34,8 +34,10 @@ def test_a_look_costs_what_is_new_however_much_is_known(
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda n: bucket.write(f"in/m{n:05d}", b"x"), range(KNOWN)))
     source = S3Files(bucket.name, "in", spec.S3.model_validate(bucket.output["s3"]))
-    looker = FeedLooker(MemoryStore(), FeedKeys("g", "0", "files"), source, Rules(cut, relist=HOUR))
-    feed, now = Feed(), datetime.now(UTC)
+    looker = FeedLooker(
+        MemoryStore(), FeedKeys("g", "0", "files"), source, DiscoveryRules(cut, relist=HOUR)
+    )
+    feed, now = FeedState(), datetime.now(UTC)
 
     def looks(at: datetime) -> tuple[int, Counter[str]]:
         nonlocal feed

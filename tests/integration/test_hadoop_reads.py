@@ -16,10 +16,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from landfall.formats import Block, Format
-from landfall.formats.jsonlines import Json
-from landfall.formats.parquet import Parquet
-from landfall.formats.sequencefile import SequenceFile
-from landfall.formats.text import Text
+from landfall.formats.jsonlines import JsonFormat
+from landfall.formats.parquet import ParquetFormat
+from landfall.formats.sequencefile import SequenceFileFormat
+from landfall.formats.text import TextFormat
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records, of_columns
 
@@ -109,7 +109,7 @@ def expected_key(offset: int, key: bytes | None, time: int) -> bytes:
 def test_hadoop_reads_unusual_records(
     spark: SparkSession, tmp_path: Path, mode: str, compression: str, codec: str
 ) -> None:
-    file = SequenceFile.of({"keyMode": mode, "compression": compression, "codec": codec})
+    file = SequenceFileFormat.of({"keyMode": mode, "compression": compression, "codec": codec})
 
     rows = hadoop_rows(spark, write(tmp_path / "a.seq", file, unusual_records()))
 
@@ -124,7 +124,7 @@ def test_spark_reads_a_file_in_splits(
     spark: SparkSession, tmp_path: Path, mode: str, compression: str, codec: str
 ) -> None:
     """Splits begin in the middle of the file and look for the next sync marker."""
-    file = SequenceFile.of({"keyMode": mode, "compression": compression, "codec": codec})
+    file = SequenceFileFormat.of({"keyMode": mode, "compression": compression, "codec": codec})
     path = write(tmp_path / "a.seq", file, *plain_blocks())
 
     found = spark.sparkContext.sequenceFile(path.as_uri(), minSplits=5).collect()
@@ -139,7 +139,7 @@ def test_spark_reads_a_file_in_splits(
 
 @pytest.mark.parametrize("codec", ["Gzip", "Zstd", "None"])
 def test_duckdb_reads_json_of_many_blocks(tmp_path: Path, codec: str) -> None:
-    json = Json.of({"codec": codec})
+    json = JsonFormat.of({"codec": codec})
     path = write(tmp_path / f"a{json.extension}", json, *plain_blocks())
 
     found = rows_of(f"select count(*), sum(n), count(distinct n) from read_json('{path}')")
@@ -149,7 +149,7 @@ def test_duckdb_reads_json_of_many_blocks(tmp_path: Path, codec: str) -> None:
 
 @pytest.mark.parametrize("codec", ["Gzip", "Zstd", "None"])
 def test_spark_reads_json_of_many_blocks(spark: SparkSession, tmp_path: Path, codec: str) -> None:
-    json = Json.of({"codec": codec})
+    json = JsonFormat.of({"codec": codec})
     path = write(tmp_path / f"a{json.extension}", json, *plain_blocks())
 
     rows = spark.read.schema("n long, text string").json(path.as_uri()).collect()
@@ -160,7 +160,7 @@ def test_spark_reads_json_of_many_blocks(spark: SparkSession, tmp_path: Path, co
 def test_gzip_of_many_blocks_is_read_by_zcat_python_and_java(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    path = write(tmp_path / "a.txt.gz", Text.of({}), *plain_blocks())
+    path = write(tmp_path / "a.txt.gz", TextFormat.of({}), *plain_blocks())
     jvm = spark._jvm
 
     java = jvm.java.util.zip.GZIPInputStream(jvm.java.io.FileInputStream(str(path)))
@@ -176,7 +176,10 @@ def test_spark_and_duckdb_read_parquet_of_many_row_groups(
     spark: SparkSession, tmp_path: Path, codec: str
 ) -> None:
     path = write(
-        tmp_path / "a.parquet", Parquet.of({"codec": codec}), unusual_records(), *plain_blocks()
+        tmp_path / "a.parquet",
+        ParquetFormat.of({"codec": codec}),
+        unusual_records(),
+        *plain_blocks(),
     )
 
     by_spark = [

@@ -14,14 +14,14 @@ from hdfs_native import Client, WriteOptions
 
 import landfall
 from dev.servers.hdfs import HDFS
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.api.contract import ExitCode
 from landfall.api.spec import HdfsAccess, Output
 from landfall.errors import Stalled, StoreAway, StoreDenied
 from landfall.objects import FileChanged, UploadLost
 from landfall.store import Created
 from landfall.store.hdfs.client import client
-from landfall.store.hdfs.store import HdfsStore, Owner
+from landfall.store.hdfs.store import HdfsStore, UploadOwner
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
 from landfall_audit.buckets import open_bucket
@@ -247,12 +247,16 @@ def test_two_drivers_take_over_a_claim_for_the_same_upload(place: Place, store: 
     slow, quick = (store_at(place)._owners for _ in range(2))
 
     def taken_over_meanwhile(_: str) -> bool:
-        quick.claim("orders/1", Owner.of(made), is_open=lambda _: False, is_visible=lambda: False)
+        quick.claim(
+            "orders/1", UploadOwner.of(made), is_open=lambda _: False, is_visible=lambda: False
+        )
         return False
 
-    slow.claim("orders/1", Owner.of(made), is_open=taken_over_meanwhile, is_visible=lambda: False)
+    slow.claim(
+        "orders/1", UploadOwner.of(made), is_open=taken_over_meanwhile, is_visible=lambda: False
+    )
 
-    assert slow.of("orders/1") == Owner.of(made)
+    assert slow.of("orders/1") == UploadOwner.of(made)
     store.complete(made)
     assert content(store, "orders/1") == b"made"
 
@@ -302,7 +306,7 @@ def test_a_file_that_is_being_written_is_another_version_once_it_is_closed(place
 
 @pytest.mark.full
 def test_a_name_node_that_answers_nothing_is_away(
-    own_server: Callable[[Kind], Server],
+    own_server: Callable[[ServerKind], Server],
 ) -> None:
     status = own_server(HDFS).up()
     assert status.pid

@@ -64,7 +64,7 @@ def test_a_kafka_partition_without_a_leader_holds_up_no_other(
         (1, 10, Reason.SOURCE_UNAVAILABLE),
     ]
     assert NO_LEADER in restarted.now.partitions[1].message
-    with pytest.raises(audit_errors.Retry, match=f"^{there}: {NO_LEADER}; audit again"):
+    with pytest.raises(audit_errors.AuditRetry, match=f"^{there}: {NO_LEADER}; audit again"):
         scene.audited()
 
     pair.start_second()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.api.contract import LANE, ExitCode
 from landfall.cli import main
 from landfall.driver.landing.dead_letter_expiry import ExpirySweep
@@ -42,7 +42,7 @@ def rights() -> list[dict[str, Any]]:
 @pytest.fixture
 def scene(
     kafka: Broker,
-    own_server: Callable[[Kind], Server],
+    own_server: Callable[[ServerKind], Server],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Scene:

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from landfall.api.contract import ExitCode, Phase
+from landfall.api.contract import DriverPhase, ExitCode
 from landfall_operator.objects import rbac
 from landfall_operator.objects.names import FINALIZER, OPERATOR, SIGNING_KEY
 from tests.support.cluster import Cluster
@@ -110,7 +110,7 @@ def test_a_new_image_takes_the_lane_over_and_the_old_driver_is_deleted(stage: St
     eventually(stage.drivers, lambda seen: seen.keys() == {rollout["active"]}, PATIENCE)
     assert ({*old.received}, stage.drivers()[rollout["active"]].phase) == (
         {"/control/yield"},
-        Phase.RUNNING,
+        DriverPhase.RUNNING,
     )
     eventually(stage.reasons, {"Opening", "Warming", "Yielding"}.issubset)
 
@@ -124,7 +124,7 @@ def test_a_broken_image_is_rolled_back_and_reported(stage: Stage) -> None:
     seen = stage.wait_for("Stalled")
     assert (seen["reason"], seen["rollout"]["active"]) == ("RolledBack", first)
     assert seen["rollout"]["rejected"]["reason"] == "CrashLoop"
-    assert stage.drivers()[first].phase is Phase.RUNNING
+    assert stage.drivers()[first].phase is DriverPhase.RUNNING
     eventually(stage.reasons, lambda said: "RolledBack" in said)
 
 
@@ -177,7 +177,7 @@ def test_an_object_that_the_api_server_rejects_is_reported_and_the_driver_stays(
         lambda: stage.condition("SpecValid"), lambda seen: seen["status"] == "False"
     )
     assert "NOT A NAME" in condition["message"]
-    assert stage.drivers()[first].phase is Phase.RUNNING
+    assert stage.drivers()[first].phase is DriverPhase.RUNNING
 
 
 def test_a_newcomer_with_the_output_of_another_group_is_refused_alone(stage: Stage) -> None:

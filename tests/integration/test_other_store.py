@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from dev.servers.s3 import S3
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.api.contract import ExitCode, LedgerPosition
 from landfall.errors import Reason, Stalled
 from landfall.store import Store
@@ -17,7 +17,7 @@ from tests.support.s3 import Bucket, S3Server
 
 
 def test_a_bucket_of_the_same_name_elsewhere_is_refused(
-    bucket: Bucket, own_server: Callable[[Kind], Server], monkeypatch: pytest.MonkeyPatch
+    bucket: Bucket, own_server: Callable[[ServerKind], Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in keys(bucket.server).items():
         monkeypatch.setenv(name, value)

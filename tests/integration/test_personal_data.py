@@ -12,7 +12,7 @@ import boto3
 import pytest
 from botocore.validate import validate_parameters
 
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.api.contract import LANE, ExitCode
 from landfall.cli import main
 from landfall.driver.landing.dead_letter_expiry import ExpirySweep
@@ -41,7 +41,7 @@ LETTERS = "_landfall/scene/dead-letters/"
 @pytest.fixture
 def scene(
     kafka: Broker,
-    own_server: Callable[[Kind], Server],
+    own_server: Callable[[ServerKind], Server],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Scene:

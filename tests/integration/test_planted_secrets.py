@@ -22,7 +22,7 @@ import pytest
 from dev.servers.ports import PORTS
 from landfall.api.contract import EXECUTORS_PATH, ExitCode, Status
 from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.snapshot import StatusReport
+from landfall_operator.core.snapshot import ReceivedStatus
 from landfall_operator.reporting.event_texts import condition_events
 from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import World, group
@@ -234,7 +234,7 @@ def operated(status: Any) -> Iterator[tuple[str, str]]:
     world.run(timedelta(minutes=5))
     observed = world.observe()
     (driver,) = observed.drivers.values()
-    said = replace(driver, report=StatusReport(msgspec.convert(status, Status), observed.now))
+    said = replace(driver, report=ReceivedStatus(msgspec.convert(status, Status), observed.now))
     after = replace(observed, drivers={driver.revision: said})
     before, made = (report(each, desired_state(each)) for each in (observed, after))
     yield "resource", made.model_dump_json()

@@ -19,7 +19,7 @@ from landfall.api.verbs import Outcome, PromoteRequest, Request, UndoRequest
 from landfall.driver.backfill.landed_ledger import read_landed
 from landfall.driver.backfill.side_lane import side_plan, store_plan
 from landfall.driver.core.stored_specs import store_spec
-from landfall.driver.decide.backfill import Choice, chosen
+from landfall.driver.decide.backfill import SliceChoice, chosen
 from landfall.lane import Lane
 from landfall.ledger import State
 from landfall.ledger.names import roots
@@ -149,7 +149,7 @@ class Scene:
         """Land all that is there again, by other code, below the root of a side lane."""
         root, group = roots.side_root(GROUP, BACKFILL), self.group(2)
         landed = read_landed(self.lane)
-        plan = side_plan(BACKFILL, landed, chosen(landed, Choice()), 2, NOW)
+        plan = side_plan(BACKFILL, landed, chosen(landed, SliceChoice()), 2, NOW)
         store_plan(SlotsBelow(self.store, root), plan)
         beside = self.open_store(root)
         runner = FakeRunner(beside, output_partition=self.moves_to)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dev.servers.s3 import S3
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.api.contract import ExitCode
 from tests.support.independent_audit import EXACT, events
 from tests.support.kafka import Broker
@@ -16,7 +16,7 @@ from tests.support.rotated_keys import RotatedKeys
 
 def test_a_group_lands_again_when_its_secret_has_the_new_keys(
     kafka: Broker,
-    own_server: Callable[[Kind], Server],
+    own_server: Callable[[ServerKind], Server],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

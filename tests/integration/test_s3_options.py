@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from dev.servers import s3 as dev_s3
 from dev.servers.s3 import S3
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.api import spec
 from landfall.errors import StoreDenied
 from landfall.store import Created
@@ -36,11 +36,11 @@ def _command(
     return [*argv[:-1], "--versioning-dir", str(versions), argv[-1]], data
 
 
-S3_WITH_VERSIONS: Kind = replace(S3, existing="LANDFALL_S3_WITH_VERSIONS", command=_command)
+S3_WITH_VERSIONS: ServerKind = replace(S3, existing="LANDFALL_S3_WITH_VERSIONS", command=_command)
 
 
 @pytest.fixture
-def locked(own_server: Callable[[Kind], Server], monkeypatch: pytest.MonkeyPatch) -> Bucket:
+def locked(own_server: Callable[[ServerKind], Server], monkeypatch: pytest.MonkeyPatch) -> Bucket:
     """A bucket with Object Lock, in which versions are retained for a day unless said otherwise."""
     endpoint = own_server(S3_WITH_VERSIONS).up().address
     assert endpoint

@@ -9,7 +9,7 @@ from google.protobuf import descriptor_pool, message_factory
 from landfall import registry as built_in
 from landfall.api.spec import parse_group
 from landfall.pipeline.decoders import Decoder
-from landfall.schemas import Reference, RegisteredSchema, SchemaKind
+from landfall.schemas import RegisteredSchema, SchemaKind, SchemaReference
 from landfall.schemas.cached import registry_at
 from landfall.schemas.client import RegistryClient, RegistryOptions
 from landfall.schemas.proto_files import file_set
@@ -109,7 +109,7 @@ def test_avro_protobuf_and_json_schema_are_decoded(registry: Registry) -> None:
 
 
 def _click(**content: Any) -> bytes:
-    schema = RegisteredSchema("PROTOBUF", CLICK, (Reference("money/amount.proto", AMOUNT),))
+    schema = RegisteredSchema("PROTOBUF", CLICK, (SchemaReference("money/amount.proto", AMOUNT),))
     pool = descriptor_pool.DescriptorPool()
     for file in file_set(schema).file:
         pool.Add(file)

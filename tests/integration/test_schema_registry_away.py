@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from dev.servers.schema_registry import SCHEMA_REGISTRY
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from tests.support.landing import Scene
 from tests.support.processes import Processes
 from tests.support.registry_outage import (
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.xdist_group("drivers")
 
 
 @pytest.fixture
-def server(own_server: Callable[[Kind], Server]) -> Server:
+def server(own_server: Callable[[ServerKind], Server]) -> Server:
     """A registry of the test's own, with both schemas: 1 and 2."""
     made = own_server(SCHEMA_REGISTRY)
     register(made, FIRST, SECOND)

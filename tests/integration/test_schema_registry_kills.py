@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from dev.servers.schema_registry import SCHEMA_REGISTRY
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall_audit.checks.inspection import Findings
 from tests.support.independent_audit import landed_lines
 from tests.support.landing import Scene, wait_for
@@ -39,7 +39,7 @@ WRONG = ("missing", "duplicate", "misplaced", "corrupted", "disordered", "foreig
 
 
 @pytest.fixture
-def server(own_server: Callable[[Kind], Server]) -> Server:
+def server(own_server: Callable[[ServerKind], Server]) -> Server:
     """A registry of the test's own, with both schemas: 1 and 2."""
     made = own_server(SCHEMA_REGISTRY)
     register(made, FIRST, SECOND)

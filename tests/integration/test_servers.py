@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from tests.support.kafka import SECONDS, Broker, Message
 from tests.support.s3 import Bucket
 
-OwnServer = Callable[[Kind], Server]
+OwnServer = Callable[[ServerKind], Server]
 
 
 def test_a_record_is_read_as_it_was_produced(kafka: Broker) -> None:
@@ -67,7 +67,9 @@ def test_a_bucket_is_empty_and_lists_what_is_written(bucket: Bucket) -> None:
 
 
 @pytest.mark.parametrize("kind", [KAFKA, S3], ids=lambda kind: kind.name)
-def test_a_killed_server_comes_back_at_the_same_address(kind: Kind, own_server: OwnServer) -> None:
+def test_a_killed_server_comes_back_at_the_same_address(
+    kind: ServerKind, own_server: OwnServer
+) -> None:
     server = own_server(kind)
     first = server.up()
     assert first.pid
@@ -131,5 +133,5 @@ def test_an_existing_server_that_does_not_answer_is_an_error(
 ) -> None:
     monkeypatch.setenv("LANDFALL_S3", "http://127.0.0.1:9")
 
-    with pytest.raises(Missing, match=r"LANDFALL_S3=http://127\.0\.0\.1:9 does not answer"):
+    with pytest.raises(MissingTool, match=r"LANDFALL_S3=http://127\.0\.0\.1:9 does not answer"):
         Server(S3).up()

@@ -16,7 +16,7 @@ from pyspark import SparkContext
 
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.api.contract import ExitCode
 from landfall.errors import Reason, Stalled
 from landfall.lane import claim_output_root
@@ -124,7 +124,7 @@ def test_a_root_with_objects_of_our_names_and_no_ledger_is_refused(
 
 
 def test_an_unavailable_broker_is_shown_and_waited_for(
-    own_server: Callable[[Kind], Server], scene: Scene, context: SparkContext
+    own_server: Callable[[ServerKind], Server], scene: Scene, context: SparkContext
 ) -> None:
     if os.environ.get(KAFKA.existing):
         pytest.skip(f"{KAFKA.existing} names a broker that is not ours to stop")
@@ -154,7 +154,7 @@ class TestAnOutage:
     """A server of the test's own, which no other test uses."""
 
     @pytest.fixture
-    def server(self, own_server: Callable[[Kind], Server]) -> Server:
+    def server(self, own_server: Callable[[ServerKind], Server]) -> Server:
         if os.environ.get(S3.existing):
             pytest.skip(f"{S3.existing} names a server that is not ours to stop")
         return own_server(S3)

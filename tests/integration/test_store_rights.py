@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.api.contract import ExitCode
 from landfall.api.spec import S3
 from landfall.cli import main
@@ -42,7 +42,7 @@ SLOTS = "_landfall/scene/0/"
 @pytest.fixture
 def scene(
     kafka: Broker,
-    own_server: Callable[[Kind], Server],
+    own_server: Callable[[ServerKind], Server],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Scene:

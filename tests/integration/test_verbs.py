@@ -17,7 +17,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
 from dev.servers.s3 import S3
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.api.contract import ExitCode
 from landfall.api.verbs import Outcome, RetryRequest, UnblockRequest
 from landfall.cli import main
@@ -327,7 +327,7 @@ def test_a_local_run_is_asked_over_the_control_port_that_it_was_given(
 
 def test_a_store_that_denied_access_is_tried_at_once(
     kafka: Broker,
-    own_server: Callable[[Kind], Server],
+    own_server: Callable[[ServerKind], Server],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
 )
 
 from dev.servers.kafka import KAFKA
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.api.contract import ExitCode, PartitionStatus
 from landfall.api.verbs import Outcome, RetryRequest
 from landfall.driver.decide import deleted
@@ -52,7 +52,7 @@ def keys(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Bucket:
 
 @pytest.fixture
 def truncated(
-    keys: Bucket, own_server: Callable[[Kind], Server], tmp_path: Path
+    keys: Bucket, own_server: Callable[[ServerKind], Server], tmp_path: Path
 ) -> tuple[OnCall, str]:
     """A group, and its topic, whose log was truncated after it had been landed, and has grown.
 
@@ -116,7 +116,7 @@ def test_a_truncated_log_is_landed_anew_in_a_new_generation(truncated: tuple[OnC
 @pytest.fixture
 def secured(
     keys: Bucket,
-    own_server: Callable[[Kind], Server],
+    own_server: Callable[[ServerKind], Server],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> OnCall:

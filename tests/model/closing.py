@@ -21,10 +21,10 @@ from functools import partial
 from typing import NamedTuple
 
 from landfall.discovery.known import KnownFile
-from landfall.discovery.looking import Position, look
-from landfall.discovery.rules import Rules as LookRules
+from landfall.discovery.looking import LookPosition, look
+from landfall.discovery.rules import DiscoveryRules as LookRules
 from landfall.driver.decide.closed_range import (
-    Found,
+    PartitionsInLog,
     RangeLook,
     closed_topics,
     is_reached,
@@ -150,7 +150,7 @@ class Steps:
             return KnownFile(name, str(known.number), 1, 1, 0) if known else None
 
         files = (ListedFile(v.name, str(v.number), 1, _time(v.number)) for v in sorted(w.bucket))
-        found = look(files, find, Position(), LOOKING, _time(w.hour))
+        found = look(files, find, LookPosition(), LOOKING, _time(w.hour))
         since = found.position.waits_since if self.rules.waits_for_files else None
         if since and not self.rules.lets_go_of_later_files:
             since = MIDNIGHT
@@ -196,7 +196,7 @@ class Steps:
             return is_reached(state, {TP: end}, TP)
         if not self.rules.takes_other_numbers_in:
             return state.checkpoint[TP] >= end and not state.feeds[TP].parked
-        _, left = closed_topics(state, {TP: end}, Found((TP,)), lambda _: 1)
+        _, left = closed_topics(state, {TP: end}, PartitionsInLog((TP,)), lambda _: 1)
         return not left
 
 

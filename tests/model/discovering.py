@@ -19,7 +19,7 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from landfall.errors import Stalled
-from landfall.ledger import Feed
+from landfall.ledger import FeedState
 from tests.model.discovering_ledger import (
     TP,
     Slot,
@@ -198,7 +198,7 @@ class Steps:
             yield text, self._appended(calm, d, hole, found=me.found)
 
     def _returns(
-        self, w: World, d: int, me: Driver, feed: Feed
+        self, w: World, d: int, me: Driver, feed: FeedState
     ) -> Iterator[tuple[str, World | Harm]]:
         """What is parked gets another number, or is given up for another version."""
         for number in feed.parked:

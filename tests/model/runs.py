@@ -20,7 +20,12 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from landfall import ledger
-from landfall.driver.decide.closed_range import Found, RangeLook, closed_topics, range_ends
+from landfall.driver.decide.closed_range import (
+    PartitionsInLog,
+    RangeLook,
+    closed_topics,
+    range_ends,
+)
 from landfall.errors import Stalled
 from landfall.ledger import Header, Record, State
 from landfall.ledger.names import object_names
@@ -165,7 +170,7 @@ class Steps:
         if not self.rules.lands_to_the_end:
             ends = dict(state.checkpoint.next_offsets)
         found = TPS if self.rules.sees_new_partitions else tuple(state.members)
-        topics, left = closed_topics(state, ends, Found(found), lambda _: until)
+        topics, left = closed_topics(state, ends, PartitionsInLog(found), lambda _: until)
         is_applied = _applied(w, state) == state.seq or not self.rules.waits_until_applied
         if left or not is_applied:
             return

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from landfall_audit.payloads import BadPayload, LeftOut, Source, Undecided
+from landfall_audit.payloads import AuditLeftOut, BadPayload, SourceRecord, Undecided
 from landfall_audit.payloads.expected import json_rows
 from landfall_audit.payloads.landed import json_form
-from landfall_audit.spec import GroupSpec
+from landfall_audit.spec import AuditedSpec
 from tests.support.envelopes import decoded
 
 example: Any = importlib.import_module("examples.cdc.changes")
@@ -93,7 +93,7 @@ def of_writer(decode: dict[str, Any], key: bytes | None, value: bytes | None) ->
 
 def of_auditor(decode: dict[str, Any], key: bytes | None, value: bytes | None) -> object:
     """Return what the auditor expects."""
-    spec = GroupSpec.model_validate(
+    spec = AuditedSpec.model_validate(
         {
             "source": {"kafka": {"bootstrapServers": "k:9092", "topics": ["t"]}},
             "decode": {"format": "Json", **decode},
@@ -101,8 +101,8 @@ def of_auditor(decode: dict[str, Any], key: bytes | None, value: bytes | None) -
         }
     )
     try:
-        return json_rows(spec, None).of(Source(value, key, (), 0))  # type: ignore[arg-type]  # none is asked
-    except LeftOut:
+        return json_rows(spec, None).of(SourceRecord(value, key, (), 0))  # type: ignore[arg-type]  # none is asked
+    except AuditLeftOut:
         return "left out"
     except BadPayload:
         return "bad"

@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from landfall.ledger.names import object_names
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.task_results import LandedObject
 from landfall_audit.objects.mixed_rows import MixedRecords, MixedRules, compare_mixed
 from tests.support.audited_group import TP
@@ -105,7 +105,7 @@ def test_a_row_that_a_merge_made_wrong_is_found(
         first, new = merge.retire[0].landed, merge.new
         body = hour.encoded(changed_rows)
         landed = merge.upload(first, body, new.landed.rows, new.landed.last_offset)
-        merge.listed = Replaced(merge.retire, (replace(new, landed=landed),))
+        merge.listed = ReplacementList(merge.retire, (replace(new, landed=landed),))
         hour.retire(merge.record())
 
         assert not hour.findings().is_whole

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from landfall.api.spec import parse_group
 from landfall.formats import Block
-from landfall.formats.avro import AvroFile, varints
+from landfall.formats.avro import AvroFormat, varints
 from landfall.formats.avro.envelopes import enveloped
 from landfall.formats.avro.file import varint
 from landfall.pipeline.decoders.avro.complete import complete, digest
@@ -50,7 +50,7 @@ def written(
     records = of_columns(
         TP, np.arange(100, 100 + rows), pa.array(payloads, pa.binary()), timestamps=times
     )
-    encoder = AvroFile.of(options).encoder()
+    encoder = AvroFormat.of(options).encoder()
     blocks = [
         Block(
             records.take(np.arange(at, min(at + cut, rows))),
@@ -128,7 +128,7 @@ def test_the_auditor_and_the_own_reader_find_the_payloads(
     assert order == Order(digest(json.dumps(schema)))
     assert rows == list(zip(offsets, payloads, strict=True))
 
-    own = list(AvroFile.of({}).rows(io.BytesIO(data)))
+    own = list(AvroFormat.of({}).rows(io.BytesIO(data)))
     _, texts, _ = columns(schema, payloads)
     assert [row.offset for row in own] == offsets
     assert [row.value for row in own] == [text.encode() for text in texts.to_pylist()]
@@ -152,7 +152,7 @@ def test_damage_is_an_error_and_never_fewer_rows(
 
     # A file that ends between two blocks is whole to any reader; the ledger knows its size.
     try:
-        found = list(AvroFile.of({}).rows(io.BytesIO(damaged)))
+        found = list(AvroFormat.of({}).rows(io.BytesIO(damaged)))
     except ValueError:
         return
     assert len(found) == len(given_values) or (cut and len(found) % 3 == 0)

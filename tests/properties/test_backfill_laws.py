@@ -9,7 +9,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.driver.decide.backfill import Choice, chosen, covering, grown
+from landfall.driver.decide.backfill import SliceChoice, chosen, covering, grown
 from landfall.driver.decide.counting import Ranges
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Stalled
@@ -70,19 +70,19 @@ def _enter_again(draw: st.DrawFn, history: History) -> None:
     history.open(history.generation + 1).add(partition, start=at)
 
 
-def choices(history: History) -> st.SearchStrategy[Choice]:
+def choices(history: History) -> st.SearchStrategy[SliceChoice]:
     """Choices by time, by generation, by output partition and by objects."""
     times = [each.time for spans in history.now.ranges.values() for each in spans]
     keys = sorted(history.now.objects)
     a_time = st.sampled_from(times) if times else st.none()
     return st.one_of(
-        st.builds(Choice, since=a_time),
-        st.builds(Choice, until=a_time),
-        st.builds(Choice, generations=st.sampled_from([range(1, 2), range(2, 4)])),
-        st.builds(Choice, output_partitions=st.sampled_from([("dt=a",), ("dt=*",)])),
-        st.builds(Choice, keys=st.sampled_from(keys).map(lambda key: frozenset([key])))
+        st.builds(SliceChoice, since=a_time),
+        st.builds(SliceChoice, until=a_time),
+        st.builds(SliceChoice, generations=st.sampled_from([range(1, 2), range(2, 4)])),
+        st.builds(SliceChoice, output_partitions=st.sampled_from([("dt=a",), ("dt=*",)])),
+        st.builds(SliceChoice, keys=st.sampled_from(keys).map(lambda key: frozenset([key])))
         if keys
-        else st.just(Choice()),
+        else st.just(SliceChoice()),
     )
 
 
@@ -122,7 +122,7 @@ def test_a_range_reaches_from_the_first_chosen_slice_to_the_last_and_no_further(
 ) -> None:
     """An hour that is landed again is an hour, whatever its objects were merged with."""
     try:
-        found = chosen(history.now, Choice(output_partitions=("dt=a",)))
+        found = chosen(history.now, SliceChoice(output_partitions=("dt=a",)))
     except Stalled:
         return
 
@@ -147,7 +147,7 @@ def test_a_range_reaches_from_the_first_chosen_slice_to_the_last_and_no_further(
 @given(histories())
 def test_a_range_is_of_whole_slices_that_adjoin(history: History) -> None:
     try:
-        found = chosen(history.now, Choice(output_partitions=("dt=a",)))
+        found = chosen(history.now, SliceChoice(output_partitions=("dt=a",)))
     except Stalled:
         return
 
@@ -164,7 +164,7 @@ def test_a_range_is_of_whole_slices_that_adjoin(history: History) -> None:
 @given(histories())
 def test_without_a_choice_all_that_is_landed_is_chosen(history: History) -> None:
     try:
-        found = chosen(history.now, Choice())
+        found = chosen(history.now, SliceChoice())
     except Stalled:
         return
 

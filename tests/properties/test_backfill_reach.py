@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall.driver.decide import choice_reach
-from landfall.driver.decide.backfill import Backfill, Choice, chosen
+from landfall.driver.decide.backfill import Backfill, SliceChoice, chosen
 from landfall.driver.decide.choice_reach import ChoiceReach, chosen_within
 from landfall.driver.decide.counting import Ranges
 from landfall.driver.decide.landed_now import LandedNow
@@ -24,10 +24,10 @@ def at(slot: int) -> datetime:
 
 
 @st.composite
-def choices(draw: st.DrawFn, history: History) -> Choice:
+def choices(draw: st.DrawFn, history: History) -> SliceChoice:
     slots = st.integers(0, history.now.slot + 1)
     keys = st.sets(st.sampled_from([*history.now.objects] or ["none"]), max_size=2)
-    return Choice(
+    return SliceChoice(
         frozenset([TOPIC]) if draw(st.booleans()) else frozenset(),
         at(draw(slots)) if draw(st.booleans()) else None,
         at(draw(slots)) if draw(st.booleans()) else None,
@@ -47,7 +47,7 @@ def within(history: History, ranges: Ranges) -> LandedNow:
     return found
 
 
-def reach(history: History, choice: Choice) -> Ranges:
+def reach(history: History, choice: SliceChoice) -> Ranges:
     found = ChoiceReach(GROUP, choice)
     for record, listed in history.records:
         found.take(record, listed)
@@ -61,7 +61,7 @@ def outcome(plan: Callable[[], Backfill]) -> Backfill | str:
         return f"{type(error).__name__}: {error}"
 
 
-def check(history: History, choice: Choice) -> None:
+def check(history: History, choice: SliceChoice) -> None:
     whole = outcome(lambda: chosen(history.now, choice))
     found = outcome(
         lambda: chosen_within(reach(history, choice), lambda r: within(history, r), choice)[1]
@@ -89,19 +89,22 @@ def mixed() -> History:
 def test_an_object_that_cannot_be_cut_is_read_whole() -> None:
     history = mixed()
 
-    check(history, Choice(until=at(3)))
+    check(history, SliceChoice(until=at(3)))
 
 
 @pytest.mark.parametrize(
     ("broken", "choice"),
     [
-        ("_hold", Choice(output_partitions=("dt=b",))),
-        ("_land", Choice(since=at(5))),
-        ("_replace", Choice(keys=frozenset(key for key in mixed().now.objects if "/r" in key))),
+        ("_hold", SliceChoice(output_partitions=("dt=b",))),
+        ("_land", SliceChoice(since=at(5))),
+        (
+            "_replace",
+            SliceChoice(keys=frozenset(key for key in mixed().now.objects if "/r" in key)),
+        ),
     ],
 )
 def test_all_that_may_be_chosen_is_reached(
-    broken: str, choice: Choice, monkeypatch: pytest.MonkeyPatch
+    broken: str, choice: SliceChoice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check(mixed(), choice)
     monkeypatch.setattr(ChoiceReach, broken, lambda *_: None)
@@ -116,4 +119,4 @@ def test_an_object_that_cannot_be_cut_is_read_whole_or_the_plan_is_another(
     monkeypatch.setattr(choice_reach, "_widened", lambda ranges, _: ranges)
 
     with pytest.raises(AssertionError):
-        check(mixed(), Choice(until=at(3)))
+        check(mixed(), SliceChoice(until=at(3)))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Decoder, Wanted
-from landfall.pipeline.decoders.messagepack import MessagePack
+from landfall.pipeline.decoders.messagepack import MessagePackDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.damage import damaged
@@ -50,11 +50,11 @@ MAPS = st.dictionaries(
 SCHEMA = schema_of(columns_of_every_type("abm"))
 FIELDS = (("a",), ("m", "a"), ("b",))
 MESSAGEPACK: list[Decoder] = [
-    MessagePack.of({}, Wanted()),
-    MessagePack.of({}, Wanted(FIELDS)),
-    MessagePack.of({}, Wanted((*FIELDS, ("\n",)))),
-    MessagePack.of({}, Wanted((*FIELDS, ("m",)), SCHEMA)),
-    MessagePack.of({}, Wanted(FIELDS, json=True)),
+    MessagePackDecoder.of({}, Wanted()),
+    MessagePackDecoder.of({}, Wanted(FIELDS)),
+    MessagePackDecoder.of({}, Wanted((*FIELDS, ("\n",)))),
+    MessagePackDecoder.of({}, Wanted((*FIELDS, ("m",)), SCHEMA)),
+    MessagePackDecoder.of({}, Wanted(FIELDS, json=True)),
 ]
 
 

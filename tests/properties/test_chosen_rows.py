@@ -12,12 +12,12 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import ObjectKind
 from landfall.pipeline.records import of_columns
 from landfall.store.memory import MemoryStore
-from landfall.task.outputs import ObjectWriter, Outputs, Sizes
-from landfall.task.rows import ChosenRows, Layout
+from landfall.task.outputs import ObjectWriter, Outputs, OutputSizes
+from landfall.task.rows import ChosenRows, RowLayout
 from landfall.task.uploading import ObjectUpload, Uploader
 
 TP = TopicPartition("clicks", 0)
-EVERYTHING = Layout(timestamps=True, keys=True, headers=False)
+EVERYTHING = RowLayout(timestamps=True, keys=True, headers=False)
 
 
 @dataclass
@@ -83,7 +83,7 @@ def test_chosen_rows_land_as_copies_of_them(
     object_bytes: int | None,
     budget: int,
 ) -> None:
-    sizes = Sizes(block_bytes, 500, 50, object_bytes, object_rows)
+    sizes = OutputSizes(block_bytes, 500, 50, object_bytes, object_rows)
 
     def land(chosen: bool) -> object:
         store, blocks = MemoryStore(), []

@@ -16,7 +16,7 @@ from landfall.formats.sort_keys import json_sort_key
 from landfall.ledger import Purpose
 from landfall.ledger.names.object_names import MAX_KEY_BYTES, ObjectName, origin, parse_key, renamed
 from landfall.ledger.replace.merged_objects import Mergeable, sections_of
-from landfall.ledger.replace.replacement_lists import NewObject, Replaced
+from landfall.ledger.replace.replacement_lists import NewObject, ReplacementList
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Part, Upload
 
@@ -174,7 +174,7 @@ def test_sections_and_names_of_what_is_merged(objects: list[Mergeable], plan: in
         key = renamed(merge[0].key, plan)
         sections = sections_of(merge)
         new = replace(merge[0].landed, upload=replace(merge[0].landed.upload, key=key))
-        listed = Replaced((), (NewObject(new, sections),))
+        listed = ReplacementList((), (NewObject(new, sections),))
         slices = PlannedReplacement.of("shop", "t", Purpose.COMPACT, listed, plan).slices
 
         assert origin("shop", key).plan == plan

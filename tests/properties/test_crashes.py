@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from landfall.api.contract import ExitCode
 from landfall.driver.process.loop import Driver
-from landfall.store.memory import Call, Fault, MemoryStore, Operation, Random
+from landfall.store.memory import Call, CallFault, MemoryStore, Operation, Random
 from tests.support.driver_mutants import CompletesFirst, PlansBeforeRecovery
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 
@@ -42,12 +42,12 @@ class KillAt:
     how: str
     dead: bool = False
 
-    def before(self, call: Call) -> Fault | None:
+    def before(self, call: Call) -> CallFault | None:
         if self.dead or (call.number >= self.number and self.how == "before"):
             self.dead = True
             raise Killed
         return (
-            Fault.LATE
+            CallFault.LATE
             if call.number == self.number and self.how == "late" and changes(call)
             else None
         )
@@ -73,7 +73,7 @@ class Replaceable:
     def __init__(self) -> None:
         self.plan: KillAt | Random | None = None
 
-    def before(self, call: Call) -> Fault | None:
+    def before(self, call: Call) -> CallFault | None:
         return self.plan.before(call) if self.plan else None
 
     def after(self, call: Call) -> None:

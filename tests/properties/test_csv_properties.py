@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Decoder, Wanted
-from landfall.pipeline.decoders.csv import Csv, Dialect, Options
+from landfall.pipeline.decoders.csv import CsvDecoder, Dialect, Options
 from landfall.pipeline.decoders.quoted_rows import QuotedRows
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
@@ -25,8 +25,8 @@ def decode(decoder: Decoder, values: list[bytes | None]) -> Decoded:
 
 
 SCHEMA_OF_TEXT = schema_of(columns_of_every_type("abm"))
-CSV = Csv.of({"columns": ["a", "b", "c"]}, Wanted((("b",),), json=True))
-CSV_TYPED = Csv.of(
+CSV = CsvDecoder.of({"columns": ["a", "b", "c"]}, Wanted((("b",),), json=True))
+CSV_TYPED = CsvDecoder.of(
     {"columns": ["a", "b", "m"], "escape": "\\", "trim": True, "nullText": "N"},
     Wanted((("a",),), SCHEMA_OF_TEXT),
 )

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from landfall.api.spec import Column, ColumnType
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Decoder, Wanted
-from landfall.pipeline.decoders.delimited import Delimited
-from landfall.pipeline.decoders.json import Json
-from landfall.pipeline.decoders.regex import Regex
+from landfall.pipeline.decoders.delimited import DelimitedDecoder
+from landfall.pipeline.decoders.json import JsonDecoder
+from landfall.pipeline.decoders.regex import RegexDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from landfall.schemas.avro import Avro
+from landfall.schemas.avro import AvroDecoder
 from tests.support.declared import columns_of_every_type
 from tests.support.decoded import as_list, results
 
@@ -72,16 +72,18 @@ AVRO = """{"type": "record", "name": "R", "fields": [
     {"name": "m", "type": {"type": "map", "values": "bytes"}}]}"""
 AVRO_COLUMNS = schema_of([Column(name=name, type=ColumnType.JSON) for name in "abm"])
 DECODERS: list[Decoder] = [
-    Json.of({}, Wanted()),
-    Json.of({}, Wanted(FIELDS)),
-    Json.of({}, Wanted((*FIELDS, ("m",)))),
-    Json.of({}, Wanted((*FIELDS, ("\n",)))),
-    Json.of({}, Wanted(FIELDS, SCHEMA)),
-    replace(Json.of({}, Wanted(FIELDS)), native=None),
-    Delimited.of({"columns": ["a", "b", "m"]}, Wanted((("a",),), SCHEMA, json=True)),
-    Delimited.of({"columns": ["a", "b"], "quote": '"'}, Wanted((("b",),), json=True)),
-    Regex.of({"pattern": "(?P<a>a*)(?P<b>1?)(?P<m>.)"}, Wanted((("b",),), SCHEMA, json=True)),
-    Avro.of({"schema": AVRO}, Wanted((("a",), ("b",)), AVRO_COLUMNS, json=True)),
+    JsonDecoder.of({}, Wanted()),
+    JsonDecoder.of({}, Wanted(FIELDS)),
+    JsonDecoder.of({}, Wanted((*FIELDS, ("m",)))),
+    JsonDecoder.of({}, Wanted((*FIELDS, ("\n",)))),
+    JsonDecoder.of({}, Wanted(FIELDS, SCHEMA)),
+    replace(JsonDecoder.of({}, Wanted(FIELDS)), native=None),
+    DelimitedDecoder.of({"columns": ["a", "b", "m"]}, Wanted((("a",),), SCHEMA, json=True)),
+    DelimitedDecoder.of({"columns": ["a", "b"], "quote": '"'}, Wanted((("b",),), json=True)),
+    RegexDecoder.of(
+        {"pattern": "(?P<a>a*)(?P<b>1?)(?P<m>.)"}, Wanted((("b",),), SCHEMA, json=True)
+    ),
+    AvroDecoder.of({"schema": AVRO}, Wanted((("a",), ("b",)), AVRO_COLUMNS, json=True)),
 ]
 decoders = st.sampled_from(DECODERS)
 
@@ -138,7 +140,7 @@ def test_fields_are_what_another_parser_finds(rows: list[dict[str, object]]) -> 
     )
 )
 def test_delimited_rows_as_json_are_what_another_parser_reads(rows: list[tuple[str, str]]) -> None:
-    decoder = Delimited.of({"columns": ["x", "é"], "separator": "|"}, Wanted(json=True))
+    decoder = DelimitedDecoder.of({"columns": ["x", "é"], "separator": "|"}, Wanted(json=True))
 
     got = decode(decoder, ["|".join(row).encode() for row in rows])
 

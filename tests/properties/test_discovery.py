@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from landfall.discovery import index, known, looking, part_lists
 from landfall.discovery.feed_keys import FeedKeys
-from landfall.discovery.looking import Found, Position, look
-from landfall.discovery.rules import Rules
+from landfall.discovery.looking import LookPosition, LookResult, look
+from landfall.discovery.rules import DiscoveryRules
 from landfall.formats.parts import FilePart
 from landfall.ledger import KnownFiles, PartList
 from landfall.ledger.feeds.part_lists import ListedPart
@@ -45,7 +45,7 @@ class Discovering(RuleBasedStateMachine):
     def begin(self, most: int, ordered: bool, piece: int, page: int) -> None:
         self.piece_files, known.PIECE_FILES = known.PIECE_FILES, piece
         self.page_files, looking.PAGE_FILES = looking.PAGE_FILES, page
-        self.rules = Rules(
+        self.rules = DiscoveryRules(
             cut, settle=SETTLE, relist=RELIST, most_parts=most, ordered_names=ordered
         )
         self.now, self.versions = datetime(2026, 1, 1, tzinfo=UTC), 0
@@ -101,7 +101,7 @@ class Discovering(RuleBasedStateMachine):
     @rule()
     def starts(self) -> None:
         self.index = index.open_index(self.store, KEYS, self.known, self.lists)
-        self.position = Position()
+        self.position = LookPosition()
 
     @rule(names=st.sets(NAMES))
     def is_given_hints(self, names: set[str]) -> None:
@@ -118,7 +118,7 @@ class Discovering(RuleBasedStateMachine):
                 self.listed.append(name)
                 yield self.bucket[name]
 
-    def finds(self) -> Found:
+    def finds(self) -> LookResult:
         after = self.position.start_after(self.rules, self.now)
         self.listed = []
         listing = chain(self.late(after), self.listing(after))
@@ -128,7 +128,7 @@ class Discovering(RuleBasedStateMachine):
     def looks(self) -> None:
         self.looks_once()
 
-    def looks_once(self) -> Found:
+    def looks_once(self) -> LookResult:
         found = self.finds()
         if found.files:
             end = self.lists[-1].end if self.lists else 0
@@ -171,7 +171,7 @@ class Discovering(RuleBasedStateMachine):
         opened = index.open_index(self.store, KEYS, self.known, self.lists)
         assert {name: opened.find(name) for name in said} == said
 
-    def check_settled(self, found: Found) -> None:
+    def check_settled(self, found: LookResult) -> None:
         for each in found.files:
             file, written = self.written[each.file.etag]
             assert file == each.file

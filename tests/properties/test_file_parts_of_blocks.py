@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from landfall.formats.avro.parts import Avro
-from landfall.formats.parquet.parts import Parquet
-from landfall.formats.parts import Limits
-from landfall.formats.sequencefile.parts import SequenceFile
+from landfall.formats.avro.parts import AvroReader
+from landfall.formats.parquet.parts import ParquetReader
+from landfall.formats.parts import ReadLimits
+from landfall.formats.sequencefile.parts import SequenceFileReader
 from landfall.formats.whole import Whole
 from tests.support.examples import share
 from tests.support.file_records import (
@@ -34,7 +34,9 @@ from tests.support.file_records import (
 )
 
 LIMITS = st.builds(
-    Limits, window_bytes=st.one_of(st.integers(1, 60), st.just(4096)), chunk_rows=st.integers(1, 9)
+    ReadLimits,
+    window_bytes=st.one_of(st.integers(1, 60), st.just(4096)),
+    chunk_rows=st.integers(1, 9),
 )
 CUTS = st.lists(st.integers(1, 900), max_size=12)
 # Contents that look like marks, or like beginnings of them.
@@ -45,16 +47,18 @@ ROWS = st.lists(st.tuples(PAYLOADS, PAYLOADS), max_size=12)
 KINDS = st.builds(
     SequenceFileOf, st.sampled_from(["None", "Record", "Block"]), sync_every=st.integers(1, 4)
 )
-SEQUENCE_FILE = SequenceFile()
+SEQUENCE_FILE = SequenceFileReader()
 
 
 @given(kind=KINDS, rows=ROWS, cuts=CUTS, limits=LIMITS)
-@example(kind=SequenceFileOf("None", 1), rows=[(b"", b"")] * 3, cuts=[195, 230], limits=Limits())
+@example(
+    kind=SequenceFileOf("None", 1), rows=[(b"", b"")] * 3, cuts=[195, 230], limits=ReadLimits()
+)
 def test_each_record_of_a_sequence_file_is_in_one_part(
-    kind: SequenceFileOf, rows: list[tuple[bytes, bytes]], cuts: list[int], limits: Limits
+    kind: SequenceFileOf, rows: list[tuple[bytes, bytes]], cuts: list[int], limits: ReadLimits
 ) -> None:
     content = kind.of([(bytes_writable(key), text(value)) for key, value in rows])
-    file, reader = MemoryFile("part-0", content), SequenceFile(limits=limits)
+    file, reader = MemoryFile("part-0", content), SequenceFileReader(limits=limits)
 
     found = read_parts(reader, file, parts_at(len(content), cuts))
 
@@ -68,7 +72,10 @@ def test_every_cut_of_a_sequence_file_gives_the_same(
     kind: SequenceFileOf, rows: list[tuple[bytes, bytes]], window: int
 ) -> None:
     content = kind.of([(bytes_writable(key), text(value)) for key, value in rows[:4]])
-    file, reader = MemoryFile("part-0", content), SequenceFile(limits=Limits(window_bytes=window))
+    file, reader = (
+        MemoryFile("part-0", content),
+        SequenceFileReader(limits=ReadLimits(window_bytes=window)),
+    )
     whole = read_all(SEQUENCE_FILE, file)
     # The part before the cut looks for its first mark, too.
     begin = content.index(SYNC) + 1
@@ -119,16 +126,16 @@ CODECS = st.sampled_from(["null", "deflate", "bzip2", "xz"])
 
 @given(rows=ORDERS, block_bytes=st.integers(1, 300), codec=CODECS, cuts=CUTS, limits=LIMITS)
 def test_each_record_of_an_avro_file_is_in_one_part(
-    rows: list[dict[str, object]], block_bytes: int, codec: str, cuts: list[int], limits: Limits
+    rows: list[dict[str, object]], block_bytes: int, codec: str, cuts: list[int], limits: ReadLimits
 ) -> None:
     content = avro_file(SCHEMA, rows, block_bytes, codec)
-    file, reader = MemoryFile("orders.avro", content), Avro(limits=limits)
+    file, reader = MemoryFile("orders.avro", content), AvroReader(limits=limits)
 
     found = read_parts(reader, file, parts_at(len(content), cuts))
 
     assert _orders(found) == list(fastavro.reader(io.BytesIO(content)))
     assert _orders(found) == rows
-    assert found == read_all(Avro(), file)
+    assert found == read_all(AvroReader(), file)
 
 
 def _orders(found: list[Found]) -> list[dict[str, object]]:
@@ -146,8 +153,11 @@ def test_every_cut_of_an_avro_file_gives_the_same(
     numbers: list[int], block: int, window: int
 ) -> None:
     content = avro_file("int", numbers, block)
-    file, reader = MemoryFile("numbers.avro", content), Avro(limits=Limits(window_bytes=window))
-    whole = read_all(Avro(), file)
+    file, reader = (
+        MemoryFile("numbers.avro", content),
+        AvroReader(limits=ReadLimits(window_bytes=window)),
+    )
+    whole = read_all(AvroReader(), file)
     begin = content.index(SYNC) + 1
 
     assert values(whole) == [b'{"value":%d}' % number for number in numbers]
@@ -162,7 +172,7 @@ def test_files_of_blocks_may_be_compressed_as_a_whole(
     avro = avro_file(SCHEMA, rows, 100)
     sequence = SequenceFileOf("Record", 3).of([(bytes_writable(b""), text("x")) for _ in rows])
 
-    for reader, content in ((Avro(), avro), (SEQUENCE_FILE, sequence)):
+    for reader, content in ((AvroReader(), avro), (SEQUENCE_FILE, sequence)):
         packed = MemoryFile(f"f{suffix}", compressed(suffix, content, at))
         assert read_all(reader, packed, 1) == read_all(reader, MemoryFile("f", content))
 
@@ -172,21 +182,21 @@ def test_files_of_blocks_may_be_compressed_as_a_whole(
     group=st.integers(1, 20),
     cuts=st.lists(st.integers(1, 5000), max_size=12),
     limits=st.builds(
-        Limits,
+        ReadLimits,
         block_bytes=st.integers(1, 2000),
         window_bytes=st.integers(1, 400),
         chunk_rows=st.integers(1, 9),
     ),
 )
 def test_each_row_of_a_parquet_file_is_in_one_part(
-    numbers: list[int | None], group: int, cuts: list[int], limits: Limits
+    numbers: list[int | None], group: int, cuts: list[int], limits: ReadLimits
 ) -> None:
     table = pa.table({"n": pa.array(numbers, pa.int64()), "s": pa.array(map(str, numbers))})
     made = io.BytesIO()
     pq.write_table(table, made, row_group_size=group)
     file = MemoryFile("n.parquet", made.getvalue())
 
-    found = read_parts(Parquet(limits), file, parts_at(file.size, cuts))
+    found = read_parts(ParquetReader(limits), file, parts_at(file.size, cuts))
 
     assert [position for position, *_ in found] == list(range(len(numbers)))
     assert [json.loads(value or b"") for value in values(found)] == table.to_pylist()
@@ -198,12 +208,12 @@ def test_every_cut_of_a_parquet_file_gives_the_same() -> None:
     file = MemoryFile("n.parquet", made.getvalue())
 
     for cut in range(1, file.size):
-        found = read_parts(Parquet(), file, parts_at(file.size, [cut]))
+        found = read_parts(ParquetReader(), file, parts_at(file.size, [cut]))
         assert [position for position, *_ in found] == [0, 1, 2]
 
 
 @given(content=st.binary(max_size=300), window=st.integers(1, 50))
 def test_a_whole_file_is_one_record(content: bytes, window: int) -> None:
-    reader = Whole(limits=Limits(window_bytes=window))
+    reader = Whole(limits=ReadLimits(window_bytes=window))
 
     assert read_all(reader, MemoryFile("logo.png.gz", content), 1) == [(0, content, None, None)]

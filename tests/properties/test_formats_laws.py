@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.formats import Block, Format
-from landfall.formats.jsonlines import Json
-from landfall.formats.orc import Orc
-from landfall.formats.parquet import Parquet
-from landfall.formats.sequencefile import SequenceFile
-from landfall.formats.text import Text
+from landfall.formats.jsonlines import JsonFormat
+from landfall.formats.orc import OrcFormat
+from landfall.formats.parquet import ParquetFormat
+from landfall.formats.sequencefile import SequenceFileFormat
+from landfall.formats.text import TextFormat
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records, of_columns
 
@@ -25,22 +25,25 @@ ROWS = st.lists(
     st.tuples(PAYLOADS, PAYLOADS, st.integers(-1, 2**62), st.integers(1, 2**40)), max_size=20
 )
 TEXTS = st.builds(
-    lambda delimiter, codec: Text.of({"delimiter": delimiter, "codec": codec}),
+    lambda delimiter, codec: TextFormat.of({"delimiter": delimiter, "codec": codec}),
     st.sampled_from(["\\n", "\\r\\n", "||", "aba", "\\0"]),
     st.sampled_from(["Gzip", "Zstd", "None"]),
 )
 SEQUENCE_FILES = st.builds(
-    lambda mode, kind: SequenceFile.of({"keyMode": mode, **kind}),
+    lambda mode, kind: SequenceFileFormat.of({"keyMode": mode, **kind}),
     st.sampled_from(["Legacy", "MessagePack"]),
     st.sampled_from([{}, {"codec": "Gzip"}, {"codec": "None"}, {"compression": "Record"}]),
 )
 PARQUETS = st.builds(
-    lambda codec: Parquet.of({"codec": codec}), st.sampled_from(["Zstd", "Snappy", "None"])
+    lambda codec: ParquetFormat.of({"codec": codec}), st.sampled_from(["Zstd", "Snappy", "None"])
 )
 ORCS = st.builds(
-    lambda codec: Orc.of({"codec": codec}), st.sampled_from(["Zstd", "Snappy", "Deflate", "None"])
+    lambda codec: OrcFormat.of({"codec": codec}),
+    st.sampled_from(["Zstd", "Snappy", "Deflate", "None"]),
 )
-FORMATS = st.one_of(TEXTS, SEQUENCE_FILES, PARQUETS, ORCS, st.just(Json.of({"tombstones": "Null"})))
+FORMATS = st.one_of(
+    TEXTS, SEQUENCE_FILES, PARQUETS, ORCS, st.just(JsonFormat.of({"tombstones": "Null"}))
+)
 Rows = Sequence[tuple[bytes | None, bytes | None, int, int]]
 
 
@@ -75,25 +78,27 @@ def test_accepted_rows_are_read_back_from_blocks_of_any_size(
 
     found = list(format_.rows(io.BytesIO(written(format_, whole, cut))))
 
-    no_null = isinstance(format_, SequenceFile)
+    no_null = isinstance(format_, SequenceFileFormat)
     values = [value or b"" if no_null else value for value in whole.values.to_pylist()]
     assert [row.value for row in found] == values
-    if not isinstance(format_, Text):
+    if not isinstance(format_, TextFormat):
         assert [row.offset for row in found] == whole.offsets.tolist()
 
 
 @given(
-    mode=st.sampled_from([SequenceFile.of({"keyMode": "MessagePack"}), Parquet.of({}), Orc.of({})]),
+    mode=st.sampled_from(
+        [SequenceFileFormat.of({"keyMode": "MessagePack"}), ParquetFormat.of({}), OrcFormat.of({})]
+    ),
     rows=ROWS,
 )
 def test_keys_and_timestamps_are_read_back(mode: Format, rows: Rows) -> None:
-    whole = accepted(mode, rows) if isinstance(mode, Orc | Parquet) else records(rows)
+    whole = accepted(mode, rows) if isinstance(mode, OrcFormat | ParquetFormat) else records(rows)
     kept = set(whole.offsets.tolist())
     rows = [row for row, at in zip(rows, records(rows).offsets.tolist(), strict=True) if at in kept]
 
     found = list(mode.rows(io.BytesIO(written(mode, whole, 7))))
 
-    empty_is_none = isinstance(mode, SequenceFile)
+    empty_is_none = isinstance(mode, SequenceFileFormat)
     keys = [(key or None) if empty_is_none else key for _, key, _, _ in rows]
     assert [(row.key, row.timestamp) for row in found] == [
         (key, time if time != -1 else None) for key, (_, _, time, _) in zip(keys, rows, strict=True)
@@ -102,7 +107,7 @@ def test_keys_and_timestamps_are_read_back(mode: Format, rows: Rows) -> None:
 
 @given(time=st.integers(-1, 9_223_372_036_000 - 1))
 def test_orc_refuses_no_time_before_2262(time: int) -> None:
-    assert len(accepted(Orc.of({}), [(b"x", None, time, 1)])) == 1
+    assert len(accepted(OrcFormat.of({}), [(b"x", None, time, 1)])) == 1
 
 
 @given(format_=FORMATS, rows=ROWS, cut=st.integers(1, 20))
@@ -114,7 +119,7 @@ def test_the_same_blocks_give_the_same_bytes(format_: Format, rows: Rows, cut: i
 
 @given(rows=ROWS, cut=st.integers(1, 20))
 def test_json_lines_are_one_for_each_row(rows: Rows, cut: int) -> None:
-    json = Json.of({})
+    json = JsonFormat.of({})
 
     lines = [row.value for row in json.rows(io.BytesIO(written(json, accepted(json, rows), cut)))]
 

@@ -23,9 +23,9 @@ from landfall_audit import PartitionResult
 from landfall_audit.checks.judge import (
     DEAD_LETTERS,
     UNKNOWN,
-    KafkaRecords,
     ObjectRows,
-    Rules,
+    RangeRules,
+    ReferenceRecords,
     judge,
 )
 from landfall_audit.objects import rows
@@ -370,7 +370,7 @@ def _audited(
         )
     logged = _logged(made, tp, list(found), letters, codes)
     account = PartitionResult()
-    judge(logged, objects, Rules(way.hash_of is not None, landed.filtered), account)
+    judge(logged, objects, RangeRules(way.hash_of is not None, landed.filtered), account)
     return {
         name: value
         for name, value in asdict(account).items()
@@ -384,7 +384,7 @@ def _logged(
     found: Sequence[Message],
     letters: set[int],
     codes: dict[str, int],
-) -> KafkaRecords:
+) -> ReferenceRecords:
     way = rows.rows_of(for_auditor(made.spec))
     try:
         places: RouteEvaluator | None = RouteEvaluator.of(for_auditor(made.spec))
@@ -408,7 +408,7 @@ def _logged(
             is_undecided = True
         hashes.append(row_hash)
         undecided.append(is_undecided)
-    return KafkaRecords(
+    return ReferenceRecords(
         np.array([m.position for m in found], np.int64),
         np.array(hashes, np.int64),
         np.array(at, np.int64),

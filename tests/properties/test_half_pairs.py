@@ -13,7 +13,7 @@ from landfall.cli.objects.read_back import normalizer
 from landfall.ledger.task_results import LandedSlice
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.documents import as_list
-from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.store.memory import MemoryStore
 from landfall_audit.objects.rows import rows_of
 from tests.support.audited_spec import for_auditor
@@ -45,7 +45,7 @@ def test_halves_are_replaced_and_nothing_else_changes(texts: list[str], *, is_up
     # A character outside of the BMP is the pair that it is written as.
     whole = [as_characters(text) for text in texts]
 
-    decoded = Json.of({}, Wanted((("s",),), json=True)).decode(
+    decoded = JsonDecoder.of({}, Wanted((("s",),), json=True)).decode(
         records_of(TP, list(range(len(texts))), payloads)
     )
 

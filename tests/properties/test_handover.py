@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import stamina
 
-from landfall.api.contract import LANE, ExitCode, Phase
+from landfall.api.contract import LANE, DriverPhase, ExitCode
 from landfall.errors import Retry
 from landfall.lane import Lane
 from landfall.ledger import Open, decode
@@ -22,7 +22,7 @@ from tests.support.landing import wait_for
 
 pytestmark = pytest.mark.slow
 
-HOLDING = {Phase.RECOVERING, Phase.RUNNING, Phase.DRAINING}
+HOLDING = {DriverPhase.RECOVERING, DriverPhase.RUNNING, DriverPhase.DRAINING}
 CHANGES = {"create", "put_part", "complete", "abort"}
 LISTS = {"list_after", "open_uploads"}
 
@@ -120,9 +120,9 @@ class HandOver:
         """One pass of an operator: whether the new driver has landed all."""
         self.restart_killed()
         old, new = self.drivers["old"], self.drivers["new"]
-        if old.phase in {Phase.RECOVERING, Phase.RUNNING}:
+        if old.phase in {DriverPhase.RECOVERING, DriverPhase.RUNNING}:
             old.contender.hand_over("new")
-        elif new.phase in {Phase.STANDBY, Phase.YIELDED} and old.phase not in HOLDING:
+        elif new.phase in {DriverPhase.STANDBY, DriverPhase.YIELDED} and old.phase not in HOLDING:
             new.contender.take_over()
         for driver in (old, new):
             driver.wake()
@@ -132,7 +132,7 @@ class HandOver:
             else set()
         )
         return (
-            new.phase is Phase.RUNNING
+            new.phase is DriverPhase.RUNNING
             and landed == {True}
             and landed_offsets(self.store) == written_offsets(self.log)
         )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from landfall.formats import codecs
 from landfall.formats.avro import landed as avro
-from landfall.formats.avro.file import Header, varint
+from landfall.formats.avro.file import AvroHeader, varint
 from landfall.formats.readers import reader_of
 from landfall.formats.sequencefile import landed as sequencefile
 from landfall_audit.objects import sequence_file as audited
@@ -64,7 +64,7 @@ def sequence_file(
 def avro_file(values: Sequence[tuple[int, str]], codec: str, cut: int) -> bytes:
     """A file as Avro's library writes it."""
     metadata = {"avro.schema": json.dumps(SCHEMA).encode(), "avro.codec": codec.encode()}
-    out = [Header(metadata, SYNC).written()]
+    out = [AvroHeader(metadata, SYNC).written()]
     for at in range(0, len(values), cut):
         some = [encoded(SCHEMA, {"n": n, "s": s}) for n, s in values[at : at + cut]]
         packed = AVRO.get(codec, _kept)(b"".join(some))

@@ -48,7 +48,7 @@ class Takers(RuleBasedStateMachine):
         return True
 
     @property
-    def feed(self) -> ledger.Feed:
+    def feed(self) -> ledger.FeedState:
         return self.state.feeds[TP]
 
     @property

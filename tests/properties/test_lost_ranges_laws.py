@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from landfall.driver.decide.lost_ranges import PATIENCE, Found, Settled, settle
+from landfall.driver.decide.lost_ranges import PATIENCE, BackupAnswer, Settled, settle
 from landfall.landed.backup import LandedBackup
 from landfall.landed.history import History, Life
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.source import Stretch
+from landfall.source import CoveredPrefix
 from tests.support.examples import share
 from tests.support.landed_group import Backup, merge_of
 from tests.support.sample_ledger import GROUP
@@ -79,12 +79,12 @@ def played(draw: st.DrawFn) -> Played:
     return Played(tuple(ends[:at]), later, *(draw(st.booleans()) for _ in range(3)))
 
 
-def decide(landed: Backup, start: int) -> tuple[Stretch, Settled]:
+def decide(landed: Backup, start: int) -> tuple[CoveredPrefix, Settled]:
     """What follows for offsets from ``start`` on that Kafka lost more than ten minutes ago."""
     asked = LandedBackup(GROUP, "spec", lambda: landed.history)
     lost = OffsetRange(start, 70)
     answer = asked.first_stretch(TP, "id", lost)
-    found = {TP: Found(answer, NOW + 2 * PATIENCE, NOW)}
+    found = {TP: BackupAnswer(answer, NOW + 2 * PATIENCE, NOW)}
     return answer, settle(GROUP, {TP: lost}, found, NOW + 2 * PATIENCE, skips=True)
 
 

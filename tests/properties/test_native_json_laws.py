@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.documents import Extracted
-from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from tests.support.declared import NATIVE, column
 from tests.support.examples import share
@@ -111,7 +111,7 @@ def plain(extracted: Extracted) -> object:
 def test_payloads_are_decoded_alike(
     wanted: Wanted, payloads: list[bytes | None], start: int
 ) -> None:
-    native, column = Json.of({}, wanted).native, pa.array(payloads, pa.binary())[start:]
+    native, column = JsonDecoder.of({}, wanted).native, pa.array(payloads, pa.binary())[start:]
     if native is None:  # paths that contain each other are for Python
         return
 

@@ -10,25 +10,25 @@ from hypothesis import strategies as st
 
 from landfall.api.contract import (
     CommitStatus,
+    DriverPhase,
     Failure,
     PartitionStatus,
-    Phase,
     Rates,
     Status,
     Workers,
 )
-from landfall_operator.api.reasons import Reason
+from landfall_operator.api.reasons import ConditionReason
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import GroupStatus, Rejected, RolloutStatus, Stage
 from landfall_operator.core import rollout
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.schedules import run_status
 from landfall_operator.core.snapshot import (
-    Driver,
     GroupObservation,
     PodFailure,
+    ReceivedStatus,
     RecordedSpec,
-    StatusReport,
+    RevisionDriver,
     sample_of,
 )
 from landfall_operator.reporting.group_status import report
@@ -247,7 +247,7 @@ STATUSES = st.builds(
     generation=st.just(1),
     epoch=st.integers(1, 9),
     lane=st.just("0"),
-    phase=st.sampled_from(Phase),
+    phase=st.sampled_from(DriverPhase),
     time=st.just(START.isoformat()),
     started=st.just(START.isoformat()),
     lag_records=COUNTS,
@@ -301,15 +301,15 @@ STATUSES = st.builds(
     workers=st.one_of(st.none(), st.builds(Workers, *[st.integers(0, 9)] * 3)),
     schedule=st.one_of(st.none(), SCHEDULES),
 )
-REPORTS = st.one_of(st.none(), st.builds(StatusReport, STATUSES, TIMES))
+REPORTS = st.one_of(st.none(), st.builds(ReceivedStatus, STATUSES, TIMES))
 POD_FAILURES = st.one_of(
-    st.none(), st.builds(PodFailure, st.sampled_from(Reason), st.text(max_size=20))
+    st.none(), st.builds(PodFailure, st.sampled_from(ConditionReason), st.text(max_size=20))
 )
 
 
-def driver(revision: str) -> st.SearchStrategy[Driver]:
+def driver(revision: str) -> st.SearchStrategy[RevisionDriver]:
     return st.builds(
-        Driver,
+        RevisionDriver,
         revision=st.just(revision),
         digest=st.sampled_from([digest_of(group("good")), "other"]),
         image=st.just("good"),
@@ -334,7 +334,7 @@ ROLLOUTS = st.builds(
         st.builds(
             Rejected,
             digest=st.sampled_from([digest_of(group("good")), digest_of(group("bad"))]),
-            reason=st.sampled_from(Reason),
+            reason=st.sampled_from(ConditionReason),
             message=st.just("why"),
             generation=st.just(1),
         ),
@@ -391,9 +391,9 @@ def test_deletion_comes_before_everything_else(observed: GroupObservation) -> No
     assert not observed.deleting or stage in {Stage.DELETING, Stage.DELETED}
 
 
-@given(st.sampled_from(Stage), st.frozensets(st.sampled_from(rollout.Event)))
+@given(st.sampled_from(Stage), st.frozensets(st.sampled_from(rollout.RolloutEvent)))
 def test_the_next_event_is_in_the_row_of_the_stage(
-    stage: Stage, events: frozenset[rollout.Event]
+    stage: Stage, events: frozenset[rollout.RolloutEvent]
 ) -> None:
     event = rollout.next_event(stage, events)
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.estimates import SLICE_SECONDS, Estimate, Sizes
+from landfall.estimates import SLICE_SECONDS, Estimate, SizeEstimates
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload
@@ -14,14 +14,14 @@ from landfall.plan import (
     Backlog,
     BatchPlan,
     Capacity,
-    Limits,
     Policy,
+    UploadLimits,
     is_due,
     plan,
     stagger_fraction,
 )
 
-POLICY = Policy(Limits(max_bytes=10**6, max_age=timedelta(minutes=5)))
+POLICY = Policy(UploadLimits(max_bytes=10**6, max_age=timedelta(minutes=5)))
 TPS = [TopicPartition(topic, n) for topic in ("a", "b", "c") for n in range(4)]
 
 ages = st.integers(0, 900).map(lambda s: timedelta(seconds=s))
@@ -34,7 +34,7 @@ estimates = st.builds(
 backlogs = st.dictionaries(st.sampled_from(TPS), st.tuples(ranges, ages)).map(
     lambda unlanded: [Backlog(tp, offsets, age) for tp, (offsets, age) in unlanded.items()]
 )
-sizes = st.dictionaries(st.sampled_from(TPS), estimates).map(Sizes)
+sizes = st.dictionaries(st.sampled_from(TPS), estimates).map(SizeEstimates)
 capacities = st.builds(
     Capacity,
     st.integers(1, 16),
@@ -43,13 +43,13 @@ capacities = st.builds(
 )
 
 
-def seconds(slice_: Slice, known: Sizes) -> float:
+def seconds(slice_: Slice, known: SizeEstimates) -> float:
     return SLICE_SECONDS + len(slice_.offsets) * known.of(slice_.topic_partition).seconds
 
 
 @given(backlogs, sizes, capacities, st.booleans())
 def test_a_batch_advances_each_checkpoint_without_a_gap_and_not_past_the_end(
-    unlanded: list[Backlog], known: Sizes, capacity: Capacity, flush: bool
+    unlanded: list[Backlog], known: SizeEstimates, capacity: Capacity, flush: bool
 ) -> None:
     batch = plan(unlanded, POLICY, known, capacity, flush=flush) or BatchPlan(())
 
@@ -61,7 +61,7 @@ def test_a_batch_advances_each_checkpoint_without_a_gap_and_not_past_the_end(
 
 @given(backlogs, sizes, capacities, st.booleans())
 def test_a_batch_holds_only_what_is_due_and_not_busy_and_is_none_only_if_nothing_is(
-    unlanded: list[Backlog], known: Sizes, capacity: Capacity, flush: bool
+    unlanded: list[Backlog], known: SizeEstimates, capacity: Capacity, flush: bool
 ) -> None:
     plannable = {
         b.topic_partition
@@ -79,7 +79,7 @@ def test_a_batch_holds_only_what_is_due_and_not_busy_and_is_none_only_if_nothing
 
 @given(backlogs, sizes, capacities)
 def test_the_most_overdue_is_in_the_batch(
-    unlanded: list[Backlog], known: Sizes, capacity: Capacity
+    unlanded: list[Backlog], known: SizeEstimates, capacity: Capacity
 ) -> None:
     batch = plan(unlanded, POLICY, known, capacity)
     if batch is None:
@@ -95,14 +95,14 @@ def test_the_most_overdue_is_in_the_batch(
 
 @given(backlogs, sizes, capacities)
 def test_the_order_of_the_backlogs_does_not_matter(
-    unlanded: list[Backlog], known: Sizes, capacity: Capacity
+    unlanded: list[Backlog], known: SizeEstimates, capacity: Capacity
 ) -> None:
     assert plan(unlanded, POLICY, known, capacity) == plan(unlanded[::-1], POLICY, known, capacity)
 
 
 @given(backlogs, sizes, st.integers(1, 16))
 def test_bins_differ_by_no_more_than_the_heaviest_slice(
-    unlanded: list[Backlog], known: Sizes, slots: int
+    unlanded: list[Backlog], known: SizeEstimates, slots: int
 ) -> None:
     batch = plan(unlanded, POLICY, known, Capacity(slots, 10**15), flush=True)
     if batch is None:
@@ -117,7 +117,7 @@ def test_bins_differ_by_no_more_than_the_heaviest_slice(
 
 @given(backlogs, sizes, st.integers(1, 8), st.integers(10**7, 10**9))
 def test_everything_is_landed_in_the_end(
-    unlanded: list[Backlog], known: Sizes, slots: int, max_bytes: int
+    unlanded: list[Backlog], known: SizeEstimates, slots: int, max_bytes: int
 ) -> None:
     checkpoint = Checkpoint({b.topic_partition: b.offsets.start for b in unlanded})
     left = unlanded
@@ -146,7 +146,7 @@ def test_learning_converges_to_what_is_measured(
     upload = Upload("k", "u", (Part("e", offsets * bytes_each),), "t")
     data = LandedObject(upload, ObjectKind.DATA, offsets, 0, offsets - 1, crc32=0)
     seen = LandedSlice(Slice(tp, OffsetRange(0, offsets)), (data,), offsets, 0, 0, 0, input_bytes=0)
-    known = Sizes({tp: guess})
+    known = SizeEstimates({tp: guess})
 
     distances = [abs(guess.landed_bytes - bytes_each)]
     for _ in range(20):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.protobuf import Protobuf
-from landfall.pipeline.decoders.protobuf.messages import Messages
+from landfall.pipeline.decoders.protobuf import FixedProtobufDecoder
+from landfall.pipeline.decoders.protobuf.messages import ProtobufMessages
 from landfall.pipeline.decoders.row_schemas import SCHEMA_NAME
 from landfall.pipeline.records import filled
 from tests.support.damage import damaged
@@ -77,15 +77,15 @@ def packed(values: Any) -> bytes:
     return payload
 
 
-def decoder(proto: str = PROTO) -> Protobuf:
+def decoder(proto: str = PROTO) -> FixedProtobufDecoder:
     wanted = Wanted((SCHEMA_NAME,), columns=True, own_columns=True)
-    return Protobuf.of({"message": "shop.Click", "descriptors": inline(proto)}, wanted)
+    return FixedProtobufDecoder.of({"message": "shop.Click", "descriptors": inline(proto)}, wanted)
 
 
 FAST, MIXED = decoder(), decoder(TREES)
 
 
-def decode(of: Protobuf, values: list[bytes | None]) -> Decoded:
+def decode(of: FixedProtobufDecoder, values: list[bytes | None]) -> Decoded:
     return of.decode(filled(TopicPartition("t", 0), range(len(values)), values))
 
 
@@ -226,7 +226,7 @@ def test_of_many_payloads_those_are_found_that_are_no_messages(
     payloads = [packed({"id": i}) for i in range(many)]
     for place, payload in enumerate(some):
         payloads.insert(place * 67 % (many + 1), payload)
-    messages = Messages.of("shop.Click", descriptors(PROTO), proto_names=False)
+    messages = ProtobufMessages.of("shop.Click", descriptors(PROTO), proto_names=False)
     assert messages.together is not None
 
     array = pa.array([None, *payloads, None], pa.binary())[1:-1]

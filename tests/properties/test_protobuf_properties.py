@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Decoder, Wanted
-from landfall.pipeline.decoders.protobuf import Protobuf
+from landfall.pipeline.decoders.protobuf import FixedProtobufDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.damage import damaged
@@ -65,8 +65,8 @@ def packed(values: Any) -> bytes:
     return payload
 
 
-def decoder(wanted: Wanted) -> Protobuf:
-    return Protobuf.of({"message": "shop.Event", "descriptors": inline()}, wanted)
+def decoder(wanted: Wanted) -> FixedProtobufDecoder:
+    return FixedProtobufDecoder.of({"message": "shop.Event", "descriptors": inline()}, wanted)
 
 
 def decode(decoder: Decoder, values: list[bytes | None]) -> Decoded:
@@ -151,9 +151,9 @@ def test_a_header_changes_nothing_but_what_it_says(
     ]
     wanted = Wanted((("host",),))
 
-    got = decode(Protobuf.of({**options, "message": "shop.Meta"}, wanted), framed)
+    got = decode(FixedProtobufDecoder.of({**options, "message": "shop.Meta"}, wanted), framed)
     plain = decode(
-        Protobuf.of({"descriptors": inline(), "message": "shop.Meta"}, wanted),
+        FixedProtobufDecoder.of({"descriptors": inline(), "message": "shop.Meta"}, wanted),
         [
             value if index in {b"\x00", b"\x02\x00"} else b"\x08" if value is not None else None
             for value, index in zip(values, indexes, strict=False)

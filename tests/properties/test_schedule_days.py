@@ -21,7 +21,7 @@ from landfall.ledger import EndedRun, digest
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.store import Created
-from landfall.store.memory import Call, Fault, MemoryStore, NoFaults
+from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults
 from tests.crashes.process import no_waiting
 from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group, landed_offsets
 
@@ -63,11 +63,11 @@ class Fate(NoFaults):
     is_away: bool = False
     calls_to_live: float = float("inf")
 
-    def before(self, _: Call) -> Fault | None:
+    def before(self, _: Call) -> CallFault | None:
         self.calls_to_live -= 1
         if self.calls_to_live < 0:
             raise Killed
-        return Fault.REQUEST_LOST if self.is_away else None
+        return CallFault.REQUEST_LOST if self.is_away else None
 
     def after(self, _: Call) -> None:
         if self.calls_to_live < 0:

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from landfall.formats import Block
-from landfall.formats.sequencefile import SequenceFile, landed, writables
+from landfall.formats.sequencefile import SequenceFileFormat, landed, writables
 from landfall.formats.sequencefile.contents import vints as read_vints
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import of_columns
@@ -67,7 +67,7 @@ def in_columns(data: bytes, start: int | None = 0) -> Read:
     return rows, error
 
 
-def written(file: SequenceFile, blocks: Iterable[Sequence[Row]]) -> bytes:
+def written(file: SequenceFileFormat, blocks: Iterable[Sequence[Row]]) -> bytes:
     encoder, body = file.encoder(), b""
     for rows in blocks:
         offsets, timestamps, keys, values = zip(*rows, strict=True)
@@ -117,7 +117,7 @@ def test_what_is_written_is_read_alike(
     blocks: list[list[Row]], mode: str, kind: tuple[str, str]
 ) -> None:
     compression, codec = kind
-    file = SequenceFile.of({"keyMode": mode, "compression": compression, "codec": codec})
+    file = SequenceFileFormat.of({"keyMode": mode, "compression": compression, "codec": codec})
     data = written(file, blocks)
 
     rows, error = in_columns(data)
@@ -133,7 +133,7 @@ def test_what_is_written_is_read_alike(
 def test_only_values_before_the_start_are_left_out(
     blocks: list[list[Row]], mode: str, start: int
 ) -> None:
-    data = written(SequenceFile.of({"keyMode": mode}), blocks)
+    data = written(SequenceFileFormat.of({"keyMode": mode}), blocks)
     whole, _ = as_audited(data)
 
     found, error = in_columns(data, start)
@@ -152,7 +152,7 @@ def test_what_is_written_is_never_read_row_by_row(
     monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     block = [(n, n % 3 - 1, (None, b"", b"k" * n)[n % 3], bytes(n)) for n in range(400)]
-    data = written(SequenceFile.of({"keyMode": mode}), [block, block[:1], block[100:120]])
+    data = written(SequenceFileFormat.of({"keyMode": mode}), [block, block[:1], block[100:120]])
     monkeypatch.delattr(landed, "_one_by_one")
 
     rows, error = in_columns(data)

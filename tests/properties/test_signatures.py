@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.api.contract import CONTROL_PATHS
-from landfall.api.signatures import Addressee, KeyDocument, Refusal, SignedHeader
+from landfall.api.signatures import Addressee, KeyDocument, SignatureRefusal, SignedHeader
 from landfall.driver.http.signed_requests import SignatureCheck, is_body
 from tests.support.signing import NOW, Asked, new_key, public
 
@@ -39,7 +39,7 @@ def taken(file: Path, to: Addressee, method: str, target: str, header: str, body
         file, to.namespace, to.group, to.revision, to.pod, lambda: next(clock, NOW)
     )
     signed = check.check(method, target, header)
-    assert isinstance(signed, SignedHeader | Refusal)
+    assert isinstance(signed, SignedHeader | SignatureRefusal)
     return isinstance(signed, SignedHeader) and is_body(signed, body)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.row_schemas import SCHEMA_NAME
-from landfall.pipeline.decoders.thrift import Thrift
+from landfall.pipeline.decoders.thrift import ThriftDecoder
 from landfall.pipeline.records import filled
 from tests.properties.test_thrift_properties import FLAT, FULL, METAS
 from tests.support.damage import damaged
@@ -26,7 +26,7 @@ COLORS = {1: "RED", 5: "BLUE"}
 
 
 def decode(idl: str, protocol: str, values: list[bytes | None]) -> Decoded:
-    decoder = Thrift.of({"idl": idl, "struct": "Event", "protocol": protocol}, WANTED)
+    decoder = ThriftDecoder.of({"idl": idl, "struct": "Event", "protocol": protocol}, WANTED)
     return decoder.decode(filled(TopicPartition("t", 0), range(len(values)), values))
 
 
@@ -64,9 +64,9 @@ def test_columns_are_what_was_written(values: list[dict[str, Any]]) -> None:
 
 @given(st.lists(damaged(ROWS.map(packed)), min_size=1, max_size=6))
 def test_cursors_find_what_reading_one_by_one_finds(payloads: list[bytes | None]) -> None:
-    by_cursor = Thrift.of({"idl": PLAIN_IDL, "struct": "Event"}, WANTED)
+    by_cursor = ThriftDecoder.of({"idl": PLAIN_IDL, "struct": "Event"}, WANTED)
     # JSON makes the same decoder read one by one.
-    alone = Thrift.of({"idl": PLAIN_IDL, "struct": "Event"}, Wanted(json=True))
+    alone = ThriftDecoder.of({"idl": PLAIN_IDL, "struct": "Event"}, Wanted(json=True))
     records = filled(TopicPartition("t", 0), range(len(payloads)), payloads)
 
     found, one_by_one = by_cursor.decode(records), alone.decode(records)

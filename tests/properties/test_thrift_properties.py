@@ -12,7 +12,7 @@ from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
 from landfall.native import HotPath, hot_path
 from landfall.pipeline.decoders import Decoded, Decoder, Wanted, thrift
-from landfall.pipeline.decoders.thrift import Thrift
+from landfall.pipeline.decoders.thrift import ThriftDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.damage import damaged
@@ -57,7 +57,7 @@ SCHEMA = schema_of(
 
 
 def decoder(protocol: str, wanted: Wanted) -> Decoder:
-    return Thrift.of({"idl": IDL, "struct": "Event", "protocol": protocol}, wanted)
+    return ThriftDecoder.of({"idl": IDL, "struct": "Event", "protocol": protocol}, wanted)
 
 
 def decode(decoder: Decoder, values: list[bytes | None]) -> Decoded:

@@ -15,7 +15,7 @@ from landfall.landed.backup import first_stretch
 from landfall.landed.pieces import Counting
 from landfall.ledger import Commit, Hole, Replace, Replay
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.segments import entries_of
 from tests.support.examples import share
 from tests.support.landed_history import GROUP, History, tp
@@ -106,7 +106,7 @@ def _enter_again(draw: st.DrawFn, history: History) -> None:
 def counted(history: History, of: TopicPartition, offsets: OffsetRange) -> Counting:
     """What a reader finds, given the records that a segment's index names for these offsets."""
     began, through = history.now.lives[of], history.now.applied_through
-    records, lists = [], dict[int, Replaced]()
+    records, lists = [], dict[int, ReplacementList]()
     for record, listed in history.records:
         seq = record.header.seq
         about = (e for e in entries_of(GROUP, record) if TopicPartition(e.topic, e.partition) == of)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dev.servers.hive_metastore import HIVE_METASTORE
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from landfall.errors import DestinationAway, Retry, Stalled
 from landfall.publish.catalog import TableName
 from landfall.publish.catalog.hive import Metastore
@@ -150,7 +150,7 @@ def test_two_hundred_rounds_of_two_at_once(warehouse: Warehouse, spark: SparkSql
 
 
 def test_a_metastore_that_is_away_is_asked_again(
-    own_server: Callable[[Kind], Server], tmp_path: Path
+    own_server: Callable[[ServerKind], Server], tmp_path: Path
 ) -> None:
     server = own_server(HIVE_METASTORE)
     address = server.up().address

@@ -18,13 +18,13 @@ from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.observer import Observer
 from landfall.driver.core.stored_specs import store_spec
-from landfall.driver.decide.backfill import Choice
+from landfall.driver.decide.backfill import SliceChoice
 from landfall.driver.process.loop import Driver
 from landfall.driver.requests.pending_requests import PendingRequest
 from landfall.errors import LandfallError, StoreDenied
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger.names import object_names
-from landfall.store.memory import Call, Fault, Operation
+from landfall.store.memory import Call, CallFault, Operation
 from tests.sim.late_year import (
     BEGIN,
     COMPACT,
@@ -57,7 +57,7 @@ class RefusedDays:
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now, self.refusals = now, 0
 
-    def before(self, call: Call) -> Fault | None:
+    def before(self, call: Call) -> CallFault | None:
         """See ``Plan``."""
         is_data = not object_names.is_system_key(call.key)
         is_refused = is_data and call.operation in {Operation.RETIRE, Operation.DELETE}
@@ -130,7 +130,7 @@ class AskedWorld(World):
     def _promote(self, driver: Driver, name: str) -> None:
         """Land an hour again in a side lane, and ask for its promotion."""
         hour = (self.now - AGE).replace(minute=0)
-        choice = Choice(output_partitions=(f"{hour:dt=%Y-%m-%d/hr=%H}",))
+        choice = SliceChoice(output_partitions=(f"{hour:dt=%Y-%m-%d/hr=%H}",))
         side = StoreBelow(self.store, side_root(self.group, name))
         try:
             landed, found = read_chosen(self._lane, self.store, choice)

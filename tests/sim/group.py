@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from landfall_operator.core.samples import Sample
+from landfall_operator.core.samples import DriverSample
 
 START = datetime(2026, 11, 21, tzinfo=UTC)
 STEP = 5.0
@@ -122,11 +122,11 @@ class Group:
         """Seconds by which the oldest record is late, without records that cannot be landed."""
         return max(0.0, self._age() - self.scenario.max_age)
 
-    def sample(self) -> Sample:
+    def sample(self) -> DriverSample:
         """Return what the driver would report."""
         stuck = sum(w.records for w in self.due if self._is_stuck(w.partition))
         stuck += self.waiting[0] if self._is_stuck(0) else 0
-        return Sample(
+        return DriverSample(
             time=self.now,
             driver="g1/1",
             arrived=int(self.arrived),

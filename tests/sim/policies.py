@@ -8,7 +8,7 @@ from typing import Protocol
 from landfall.api.spec import Autoscaling
 from landfall_operator.api.status import IneffectiveScaleUp
 from landfall_operator.core.autoscaler import DOWN_WINDOW, ScalingContext, ScalingReason, scale
-from landfall_operator.core.samples import Sample
+from landfall_operator.core.samples import DriverSample
 from tests.sim.group import Group
 
 
@@ -39,7 +39,7 @@ class Landfall:
 
     policy: Autoscaling
     every: float = 15.0
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[DriverSample] = field(default_factory=list)
     reasons: list[ScalingReason] = field(default_factory=list)
     ineffective: IneffectiveScaleUp | None = None
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from landfall.api.spec import Feed
 from landfall.formats.parts import FilePart
-from landfall_audit.buckets import FoundFile
-from landfall_audit.feeds.lists import Part
+from landfall_audit.buckets import BucketFile
+from landfall_audit.feeds.lists import FeedFilePart
 from landfall_audit.readers import FileRow
 from landfall_audit.readers.by_name import reader_of
 from tests.support.audited_spec import for_auditor
@@ -20,7 +20,7 @@ class OneFile:
 
     file: MemoryFile
 
-    def files(self) -> Iterator[FoundFile]:
+    def files(self) -> Iterator[BucketFile]:
         raise NotImplementedError
 
     def read(self, name: str, etag: str, start: int, end: int) -> bytes:
@@ -39,5 +39,7 @@ def audited(
     assert read
     found: list[FileRow] = []
     for part in parts:
-        found += read(OneFile(file), Part(file.name, "v1", file.size, 0, part.start, part.end, 0))
+        found += read(
+            OneFile(file), FeedFilePart(file.name, "v1", file.size, 0, part.start, part.end, 0)
+        )
     return found

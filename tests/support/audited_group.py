@@ -9,7 +9,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.store.file import FileStore
 from landfall_audit import PartitionResult
 from landfall_audit.buckets import open_bucket
-from landfall_audit.checks.inspection import Findings, Scope, inspect
+from landfall_audit.checks.inspection import AuditScope, Findings, inspect
 from tests.support.audited_spec import for_auditor
 from tests.support.auditor_fakes import GeneratedLog, Message
 from tests.support.sample_ledger import GROUP, SampleLedger
@@ -65,7 +65,7 @@ class Landed:
             for_auditor(self.group),
             open_bucket(for_auditor(self.group.spec.output)),
             log,
-            Scope(**scope),
+            AuditScope(**scope),
         )
 
     def found(self, log: GeneratedLog, **scope: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from landfall.schemas.stored import StoredSchemas, registry_name
 from landfall.store.file import FileStore
 from landfall.task import Batch
 from landfall.task.landing import land
-from landfall_audit import Kind
+from landfall_audit import FaultKind
 from landfall_audit.checks.inspection import Findings
 from tests.support.audited_group import TP, Landed
 from tests.support.auditor_fakes import GeneratedLog, Message, of_messages
@@ -64,7 +64,7 @@ class AuditedPayloads:
     def wrong_values(self) -> list[str]:
         """What the audit says about single records."""
         findings = self.audit()
-        assert all(fault.kind is Kind.VALUE for fault in findings.faults), findings.faults
+        assert all(fault.kind is FaultKind.VALUE for fault in findings.faults), findings.faults
         return [f"{fault.what}: {fault.message}" for fault in findings.faults]
 
 

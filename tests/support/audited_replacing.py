@@ -9,7 +9,7 @@ from landfall import registry
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
-from landfall_audit import Fault, Kind
+from landfall_audit import Fault, FaultKind
 from landfall_audit.checks.inspection import Findings
 from tests.support.audited_group import TP, Landed, message
 from tests.support.auditor_fakes import GeneratedLog, of_messages
@@ -79,7 +79,7 @@ class Hour(Landed):
         """The faults that an audit finds."""
         return self.findings().faults
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FaultKind]:
         """What is wrong with objects and lists, each kind once."""
         return sorted({fault.kind for fault in self.faults()})
 

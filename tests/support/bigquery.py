@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from landfall.errors import DestinationAway
 from landfall.publish.bigquery.chain import Chains
 from landfall.publish.bigquery.kinds import PARQUET, Kinds
-from landfall.publish.bigquery.loads import Limits
-from landfall.publish.bigquery.running import Runner, Schedule
+from landfall.publish.bigquery.loads import LoadLimits
+from landfall.publish.bigquery.running import JobRunner, JobTimes
 from landfall.publish.bigquery.staging import InPlace
 from landfall.publish.bigquery.tables import LoadedTables, LoadSettings
 from landfall.publish.bigquery.warehouse import JobRef, JobState, LoadRequest
@@ -133,7 +133,7 @@ class Warehoused:
     landed: Landed
     warehouse: MemoryWarehouse
     clock: Clock = field(default_factory=Clock)
-    limits: Limits = field(default_factory=lambda: Limits(100, 2**40))
+    limits: LoadLimits = field(default_factory=lambda: LoadLimits(100, 2**40))
     start: int = -1
 
     @classmethod
@@ -146,9 +146,9 @@ class Warehoused:
     def tables(self, name: str = "lake") -> LoadedTables:
         """Connect as a process does that has just started."""
         kinds = Kinds(self.landed.store, lambda _: PARQUET)
-        schedule = Schedule(self.clock, self.clock.sleep)
+        schedule = JobTimes(self.clock, self.clock.sleep)
         staging = InPlace(lambda key: f"gs://b/{key}")
-        runner = Runner(self.warehouse, staging, kinds.format_of, {}, schedule, kinds.problem_of)
+        runner = JobRunner(self.warehouse, staging, kinds.format_of, {}, schedule, kinds.problem_of)
         settings = LoadSettings("project", self.limits, kinds.of, lambda: self.start)
         return LoadedTables(Chains(self.landed.store, (GROUP, LANE), name), runner, settings)
 

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 from landfall.publish.building import publisher
 from landfall.publish.catalog import (
     Catalog,
-    Changed,
     Columns,
     Partition,
     Table,
+    TableChanged,
     TableName,
     Values,
 )
@@ -51,7 +51,7 @@ class MemoryCatalog:
         self.calls.append("change")
         with self._lock:
             if self.tables.get(table.name) is not table:
-                raise Changed
+                raise TableChanged
             self.tables[table.name] = replace(table, columns=columns, properties=properties)
 
     def partitions(self, table: Table, values: Sequence[Values]) -> list[Partition]:

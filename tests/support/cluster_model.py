@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from landfall.api.contract import Phase
+from landfall.api.contract import DriverPhase
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall_operator.api.reasons import Reason
+from landfall_operator.api.reasons import ConditionReason
 from landfall_operator.api.status import GroupStatus, RolloutStatus, Stage
 from landfall_operator.api.verbs import Verb, annotation
 from landfall_operator.core import actions as act
@@ -24,9 +24,9 @@ from landfall_operator.core.desired_state import DesiredState, desired_state
 from landfall_operator.core.images import followed
 from landfall_operator.core.parsing import driver_of, driver_spec_of
 from landfall_operator.core.snapshot import (
-    Driver,
     GroupObservation,
     RecordedSpec,
+    RevisionDriver,
     sample_of,
 )
 from landfall_operator.objects.names import (
@@ -289,7 +289,7 @@ class World:
             case act.SendScale(_, wanted):
                 deployed.pod.executors = wanted
             case act.SendHandOver() if "store" not in self.away:
-                deployed.pod.phase, self.yielded = Phase.YIELDED, True
+                deployed.pod.phase, self.yielded = DriverPhase.YIELDED, True
             case act.SendTakeOver():
                 self._open(deployed)
             case act.SendTryAgain(revision):
@@ -338,21 +338,21 @@ class World:
 
     def _advance_driver(self, deployed: Deployed, pod: Pod) -> None:
         if deployed.behaves("broken") or {deployed.image, deployed.digest} & self.crashing:
-            pod.end(Reason.CRASH_LOOP, "exit code 1")
-        elif pod.phase is Phase.STARTING and self._misses_a_server(deployed):
+            pod.end(ConditionReason.CRASH_LOOP, "exit code 1")
+        elif pod.phase is DriverPhase.STARTING and self._misses_a_server(deployed):
             pod.begun = pod.begun or self.now
             if self.now - pod.begun >= START_PATIENCE:
-                pod.end(Reason.DEPENDENCY_UNAVAILABLE, "no answer")
-        elif pod.phase is Phase.STARTING:
+                pod.end(ConditionReason.DEPENDENCY_UNAVAILABLE, "no answer")
+        elif pod.phase is DriverPhase.STARTING:
             pod.begun = pod.begun or self.now
-            pod.phase = Phase.STARTING if deployed.behaves("slow") else Phase.STANDBY
-        if pod.phase is Phase.STANDBY and (
+            pod.phase = DriverPhase.STARTING if deployed.behaves("slow") else DriverPhase.STANDBY
+        if pod.phase is DriverPhase.STANDBY and (
             self.yielded or self.holder in {None, deployed.revision}
         ):
             self._open(deployed)
-        if pod.phase is Phase.RUNNING and self.holder != deployed.revision:
-            pod.end(Reason.FENCED, "another driver opened the ledger")
-        if pod.phase is Phase.RUNNING and not ({"store", "kafka"} & self.away):
+        if pod.phase is DriverPhase.RUNNING and self.holder != deployed.revision:
+            pod.end(ConditionReason.FENCED, "another driver opened the ledger")
+        if pod.phase is DriverPhase.RUNNING and not ({"store", "kafka"} & self.away):
             committed = deployed.land(pod, self.ledger, self.now)
             self.committed |= {deployed.digest} if committed else set()
 
@@ -363,15 +363,19 @@ class World:
         assert deployed.pod
         if "store" in self.away:
             return
-        deployed.pod.phase, self.holder, self.yielded = Phase.RUNNING, deployed.revision, False
+        deployed.pod.phase, self.holder, self.yielded = (
+            DriverPhase.RUNNING,
+            deployed.revision,
+            False,
+        )
 
     def _release(self, deployed: Deployed) -> None:
         if self.holder == deployed.revision and "store" not in self.away:
             self.yielded = True
 
-    def _driver(self, deployed: Deployed) -> Driver:
+    def _driver(self, deployed: Deployed) -> RevisionDriver:
         pod = deployed.pod
-        return Driver(
+        return RevisionDriver(
             revision=deployed.revision,
             digest=deployed.digest,
             image=deployed.image,
@@ -385,7 +389,7 @@ class World:
             last_exit=pod.last_exit if pod else None,
             started=pod.begun if pod else None,
             report=report_of(deployed, pod, self)
-            if pod and pod.phase is not Phase.STARTING
+            if pod and pod.phase is not DriverPhase.STARTING
             else None,
         )
 
@@ -397,7 +401,9 @@ class World:
     @property
     def landing(self) -> list[str]:
         """Images of drivers that land."""
-        return [d.image for d in self.drivers.values() if d.pod and d.pod.phase is Phase.RUNNING]
+        return [
+            d.image for d in self.drivers.values() if d.pod and d.pod.phase is DriverPhase.RUNNING
+        ]
 
     @property
     def images(self) -> list[str]:

@@ -6,16 +6,16 @@ from typing import Protocol
 
 from landfall.api.contract import (
     CommitStatus,
+    DriverPhase,
     Failure,
     PartitionStatus,
-    Phase,
     Rates,
     Status,
     Workers,
 )
 from landfall.api.spec import Schedule
-from landfall_operator.api.reasons import Reason
-from landfall_operator.core.snapshot import PodFailure, StatusReport
+from landfall_operator.api.reasons import ConditionReason
+from landfall_operator.core.snapshot import PodFailure, ReceivedStatus
 from tests.support.cluster_model_runs import RunInPod, RunLedger
 
 START_PATIENCE = timedelta(minutes=4)
@@ -41,7 +41,7 @@ class Pod:
     """The pod of a driver."""
 
     started: datetime
-    phase: Phase = Phase.STARTING
+    phase: DriverPhase = DriverPhase.STARTING
     restarts: int = 0
     ends: datetime | None = None
     executors: int = 1
@@ -53,9 +53,9 @@ class Pod:
     run: RunInPod | None = None
     tried: datetime | None = None
 
-    def end(self, reason: Reason, message: str) -> None:
+    def end(self, reason: ConditionReason, message: str) -> None:
         """The container ends, and is started again after a pause."""
-        self.phase, self.restarts = Phase.STARTING, self.restarts + 1
+        self.phase, self.restarts = DriverPhase.STARTING, self.restarts + 1
         self.last_exit, self.begun = PodFailure(reason, message), None
         self.run = self.tried = None
 
@@ -89,18 +89,18 @@ class Deployed:
 def pod_failure_of(deployed: Deployed, pod: Pod, cluster: Cluster) -> PodFailure | None:
     """Why the pod does not run."""
     if not pod.scheduled:
-        return PodFailure(Reason.UNSCHEDULABLE, "0/3 nodes are available")
+        return PodFailure(ConditionReason.UNSCHEDULABLE, "0/3 nodes are available")
     if deployed.image not in cluster.pulled and "image" in cluster.away:
-        return PodFailure(Reason.IMAGE_PULL, "the registry does not answer")
+        return PodFailure(ConditionReason.IMAGE_PULL, "the registry does not answer")
     if not pod.created and "secret" in cluster.away:
-        return PodFailure(Reason.CONFIG_ERROR, 'secret "s3" not found')
+        return PodFailure(ConditionReason.CONFIG_ERROR, 'secret "s3" not found')
     # The kubelet starts a container that ended again, after a pause.
-    return pod.last_exit if pod.phase is Phase.STARTING and pod.begun is None else None
+    return pod.last_exit if pod.phase is DriverPhase.STARTING and pod.begun is None else None
 
 
-def report_of(deployed: Deployed, pod: Pod, cluster: Cluster) -> StatusReport:
+def report_of(deployed: Deployed, pod: Pod, cluster: Cluster) -> ReceivedStatus:
     """The driver's answer to ``/status``."""
-    runs = pod.phase is Phase.RUNNING
+    runs = pod.phase is DriverPhase.RUNNING
     partition = PartitionStatus("clicks", 0, 10, 12, 2, 3.0, 0.0)
     if runs and deployed.behaves("bad"):
         partition = PartitionStatus(
@@ -144,7 +144,7 @@ def report_of(deployed: Deployed, pod: Pod, cluster: Cluster) -> StatusReport:
     if cluster.quiet:
         status = _of_quiet_topics(status, cluster.quiet)
     schedule = deployed.schedule if runs else None
-    return StatusReport(cluster.ledger.add_to(status, pod, schedule), cluster.now)
+    return ReceivedStatus(cluster.ledger.add_to(status, pod, schedule), cluster.now)
 
 
 def _of_quiet_topics(status: Status, since: datetime) -> Status:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from landfall_operator.core.snapshot import RecordedSpec
-from landfall_operator.core.trial_backfills import Backfill, trial_backfill_of
+from landfall_operator.core.trial_backfills import TrialBackfill, trial_backfill_of
 
 LANDING_TIME = timedelta(minutes=3)
 """How long it takes to land again and to compare, from when nothing is away."""
@@ -65,7 +65,7 @@ class Trials:
             landing = {"phase": "Landing", "offsets": ROWS, "percent": 40}
             self.bodies[name] = {**body, "status": self._ended(image) if is_over else landing}
 
-    def observed(self) -> dict[str, Backfill]:
+    def observed(self) -> dict[str, TrialBackfill]:
         """What the operator's cache has of them."""
         found = {name: trial_backfill_of(body) for name, body in self.bodies.items()}
         return {name: backfill for name, backfill in found.items() if backfill}

@@ -22,7 +22,7 @@ from landfall.lane import Lane
 from landfall.ledger.names.object_names import renamed
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replace.merged_objects import Mergeable
-from landfall.ledger.replace.replacement_lists import NewObject, Replaced, encode_list
+from landfall.ledger.replace.replacement_lists import NewObject, ReplacementList, encode_list
 from landfall.ledger.task_results import DecidedObject
 from landfall.task.merging import MergeResult, MergeShare, merge_share
 from tests.support.event_ledger import EventLedger
@@ -203,7 +203,7 @@ class CompactionScene:
             landed = structs.replace(each.landed, upload=structs.replace(upload, token="undo"))
             objects.append(NewObject(landed, Mergeable(0, landed).own_sections))
         retire = tuple(DecidedObject(0, new.landed) for new in plan.listed.objects)
-        listed = Replaced(retire, tuple(sorted(objects, key=lambda o: o.landed.upload.key)))
+        listed = ReplacementList(retire, tuple(sorted(objects, key=lambda o: o.landed.upload.key)))
         undone = replace(
             plan, token="undo", purpose=ledger.Purpose.UNDO, listed=listed, read_through=read
         )

@@ -8,14 +8,14 @@ from itertools import count
 
 from msgspec import structs
 
-from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition, Phase, Status
+from landfall.api.contract import DriverPhase, ExitCode, LedgerAnchor, LedgerPosition, Status
 from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import Answer, Outcome, Request
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DECIDE_AGAIN_AFTER, DriverDeps
 from landfall.driver.core.observer import Observer
 from landfall.driver.core.planned_replacement import NoPlanner, Planner
-from landfall.driver.core.runner import Runner
+from landfall.driver.core.runner import BinRunner
 from landfall.driver.http.status import StatusReport
 from landfall.driver.process.handover import ContenderOptions, LaneContender, StatusReporter
 from landfall.driver.process.loop import Driver
@@ -50,7 +50,7 @@ class DriverThread:
     log: FakeLog
     revision: str = ""
     group: ConsumerGroup = field(default_factory=fakes.group)
-    runner: Runner | None = None
+    runner: BinRunner | None = None
     look_interval: timedelta = timedelta(hours=1)
     known_ledger: LedgerPosition | None = None
     anchor: LedgerAnchor | None = None
@@ -111,8 +111,8 @@ class DriverThread:
         return not self._thread.is_alive()
 
     @property
-    def phase(self) -> Phase:
-        return self.statuses[-1].phase if self.statuses else Phase.STARTING
+    def phase(self) -> DriverPhase:
+        return self.statuses[-1].phase if self.statuses else DriverPhase.STARTING
 
     def wake(self) -> None:
         """Let it look at the lane once more, if it stands by or rests."""
@@ -144,7 +144,7 @@ class DriverThread:
         wait_for(holds, what)
         return next(filter(condition, self.statuses[seen:]))
 
-    def until_phase(self, phase: Phase) -> Status:
+    def until_phase(self, phase: DriverPhase) -> Status:
         return self.until(lambda status: status.phase is phase, f"{self.revision} is {phase}")
 
     def until_landed(self) -> Status:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
-from landfall.publish.cursor import Cursor
+from landfall.publish.cursor import PublisherCursor
 from landfall.publish.events import kafka_transactions
 from tests.support.event_ledger import EventLedger
 from tests.support.kafka import Broker
@@ -110,8 +110,8 @@ def killed_at(number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kill]:
         "purge",
     ):
         setattr(Ending, name, wrapped(name))
-    write = Cursor.write
+    write = PublisherCursor.write
     with monkeypatch.context() as patch:
         patch.setattr(kafka_transactions, "Producer", Ending)
-        patch.setattr(Cursor, "write", lambda *args: kill.call(lambda: write(*args)))
+        patch.setattr(PublisherCursor, "write", lambda *args: kill.call(lambda: write(*args)))
         yield kill

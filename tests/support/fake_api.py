@@ -13,8 +13,8 @@ from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime.kube_client import (
     Conflict,
     KubeClient,
+    KubeRequest,
     NotFound,
-    Request,
     RequestRejected,
 )
 from tests.rights.grants import OPERATORS, single
@@ -41,8 +41,8 @@ class FakeApi(KubeClient):
     def __init__(self) -> None:
         """Nothing is stored."""
         self.objects: dict[str, Json] = {}
-        self.requests: list[Request] = []
-        self.before: Callable[[Request], None] = lambda _: None
+        self.requests: list[KubeRequest] = []
+        self.before: Callable[[KubeRequest], None] = lambda _: None
         self._versions = count(1000)
 
     def asked(self, verb: str, kind: str) -> int:
@@ -65,7 +65,7 @@ class FakeApi(KubeClient):
         self.objects[path] = new
         return deepcopy(self.objects[path])
 
-    def _send(self, request: Request) -> Json:
+    def _send(self, request: KubeRequest) -> Json:
         self.requests.append(request)
         _check_rights(request)
         self.before(request)
@@ -92,7 +92,7 @@ class FakeApi(KubeClient):
             return self.store(request.path, request.body)
         return self._existing(request)
 
-    def _existing(self, request: Request) -> Json:
+    def _existing(self, request: KubeRequest) -> Json:
         path = request.path.removesuffix("/status")
         if path not in self.objects:
             raise NotFound(f"{path}: {HTTPStatus.NOT_FOUND}")
@@ -119,7 +119,7 @@ def _field(body: Json, path: str) -> object:
     return body
 
 
-def _check_rights(request: Request) -> None:
+def _check_rights(request: KubeRequest) -> None:
     """Raise RequestRejected if the operator has no right to send this request."""
     for needed in _VERBS[request.verb]:
         verb, _, part = needed.partition("_")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, TopicPartition
-from landfall.source import Stretch
+from landfall.source import CoveredPrefix
 
 READ_FROM = {"readFrom": {"group": "backup", "url": "s3://backup/raw"}}
 """A value of ``onDataLoss``."""
@@ -34,7 +34,9 @@ class FakeBackup:
     asked: list[tuple[TopicPartition, OffsetRange]] = field(default_factory=list)
     group: str = "backup"
 
-    def first_stretch(self, tp: TopicPartition, topic_id: str, offsets: OffsetRange) -> Stretch:
+    def first_stretch(
+        self, tp: TopicPartition, topic_id: str, offsets: OffsetRange
+    ) -> CoveredPrefix:
         """See ``source.Backup``."""
         self.gate()
         self.asked.append((tp, offsets))
@@ -48,14 +50,14 @@ class FakeBackup:
                 end = landed.start
                 break
         why = Stalled(Reason.DATA_LOSS, f"{tp}: offset {at} is in no COMMIT of backup")
-        return Stretch(OffsetRange(at, end), why, self.final)
+        return CoveredPrefix(OffsetRange(at, end), why, self.final)
 
-    def _committed(self, tp: TopicPartition, offsets: OffsetRange) -> Stretch:
+    def _committed(self, tp: TopicPartition, offsets: OffsetRange) -> CoveredPrefix:
         hidden = self.hidden.get(tp, offsets.end)
         if offsets.start < hidden:
-            return Stretch(OffsetRange(offsets.start, min(offsets.end, hidden)))
+            return CoveredPrefix(OffsetRange(offsets.start, min(offsets.end, hidden)))
         why = Stalled(Reason.SOURCE_UNAVAILABLE, f"{tp}: not visible from offset {hidden} on")
-        return Stretch(offsets, why, is_committed=True)
+        return CoveredPrefix(offsets, why, is_committed=True)
 
     def has(self, tp: TopicPartition, topic_id: str, offsets: OffsetRange) -> bool:
         """Whether all of a range is there, and visible."""

@@ -33,14 +33,14 @@ from landfall.api.contract import (
     VERSION,
     YIELD_PATH,
     CommitStatus,
+    DriverPhase,
     Failure,
     PartitionStatus,
-    Phase,
     Rates,
     Status,
     Workers,
 )
-from landfall.api.signatures import Refusal, SignedHeader, challenge
+from landfall.api.signatures import SignatureRefusal, SignedHeader, challenge
 from landfall.api.status_summary import summarize
 from landfall.driver.http.signed_requests import SignatureCheck, is_body
 
@@ -103,7 +103,7 @@ class FakeDriver:
     signatures: SignatureCheck
     lane: Lane
     wanted: int
-    phase: Phase = Phase.STARTING
+    phase: DriverPhase = DriverPhase.STARTING
     lag: int = 2
     failures: int = 0
     silent: bool = False
@@ -124,12 +124,12 @@ class FakeDriver:
     def open(self) -> None:
         """Take the lane over."""
         self.lane.open(self.uid, self.revision)
-        self.phase = Phase.RUNNING
+        self.phase = DriverPhase.RUNNING
 
     def hand_over(self) -> None:
         """Hand the lane over."""
         self.lane.hand_over(self.uid)
-        self.phase = Phase.YIELDED
+        self.phase = DriverPhase.YIELDED
 
     def dispatch(self, path: str, document: Json) -> None:
         """Execute a command."""
@@ -139,7 +139,7 @@ class FakeDriver:
             self.wanted = document["wanted"]
         elif path == YIELD_PATH:
             self.hand_over()
-        elif self.phase in {Phase.STANDBY, Phase.YIELDED}:
+        elif self.phase in {DriverPhase.STANDBY, DriverPhase.YIELDED}:
             self.open()
 
     def _progress(self, seconds: int) -> tuple[int, int, int]:
@@ -151,7 +151,7 @@ class FakeDriver:
 
     def status(self) -> Status:
         """The status of a driver with little to land."""
-        runs = self.phase is Phase.RUNNING
+        runs = self.phase is DriverPhase.RUNNING
         failures = 9 if runs and self.behaves("failing") else self.failures
         blocked = "BadRecordsOverLimit" if runs and self.behaves("bad") else None
         seconds = int((datetime.now(UTC) - self.started).total_seconds())
@@ -252,7 +252,7 @@ class DriverServers:
 
     async def _status(self, request: web.Request) -> web.Response:
         driver = self._addressee(request)
-        if driver is None or driver.silent or driver.phase is Phase.STARTING:
+        if driver is None or driver.silent or driver.phase is DriverPhase.STARTING:
             return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE)
         status = driver.status()
         asks_summary = request.query.get("summary") == "true"
@@ -265,8 +265,8 @@ class DriverServers:
         header, check = request.headers.get("Authorization", ""), driver.signatures
         found = check.check(request.method, request.path_qs, header)
         if isinstance(found, SignedHeader) and not is_body(found, body):
-            found = Refusal.BODY
-        if isinstance(found, Refusal):
+            found = SignatureRefusal.BODY
+        if isinstance(found, SignatureRefusal):
             wanted = {"WWW-Authenticate": challenge(check.clock(), found)}
             return web.Response(status=HTTPStatus.UNAUTHORIZED, headers=wanted)
         driver.dispatch(request.path, json.loads(body))

@@ -18,7 +18,7 @@ from uuid import uuid4
 
 import aiohttp
 
-from landfall.api.contract import ExitCode, Phase
+from landfall.api.contract import DriverPhase, ExitCode
 from landfall.driver.http.signed_requests import SignatureCheck
 from landfall_operator.objects.names import (
     GROUP_LABEL,
@@ -244,7 +244,7 @@ class Kubelet:
         """Run the container: it starts, stands by, lands, is fenced, and is started again."""
         last: Json = {}
         while True:
-            driver.phase = Phase.STARTING
+            driver.phase = DriverPhase.STARTING
             await self._api.merge(
                 f"{path}/status",
                 pod_status(
@@ -284,7 +284,7 @@ class Kubelet:
     async def _until_fenced(self, path: str, driver: FakeDriver, last: Json) -> None:
         if driver.behaves("slow"):
             await asyncio.Event().wait()
-        driver.phase = Phase.STANDBY
+        driver.phase = DriverPhase.STANDBY
         running = {"running": {"startedAt": now()}}
         await self._api.merge(
             f"{path}/status",
@@ -293,9 +293,9 @@ class Kubelet:
             ),
         )
         lane = driver.lane
-        while driver.phase is not Phase.RUNNING or lane.holder == driver.uid:
+        while driver.phase is not DriverPhase.RUNNING or lane.holder == driver.uid:
             changed = lane.changed
-            if driver.phase is Phase.STANDBY and driver.may_open():
+            if driver.phase is DriverPhase.STANDBY and driver.may_open():
                 driver.open()
             else:
                 await changed.wait()

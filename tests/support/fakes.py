@@ -15,7 +15,7 @@ from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.observer import Observer
-from landfall.driver.core.runner import Bin, Runner
+from landfall.driver.core.runner import Bin, BinRunner
 from landfall.driver.landing.goals import Endless, GoalType
 from landfall.driver.process.loop import Driver
 from landfall.errors import LandfallError, Reason, Stalled
@@ -33,7 +33,7 @@ from landfall.objects import Upload
 from landfall.source import Bound, DatedOffset, FoundOffsets, FoundTopics, Topic, Watermarks
 from landfall.store import Store
 from landfall.task import Batch
-from landfall.task.counting import Landed, Miscounted
+from landfall.task.counting import Miscounted, ObjectsOfSpec
 from landfall.task.merging import MergeResult, MergeShare
 from tests.support.fake_merging import merged
 
@@ -191,7 +191,7 @@ class FakeRunner:
         self.rounds.append(tuple(bins))
         return [self._land(batch, slice_) for slices in bins for slice_ in slices]
 
-    def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
+    def read_back(self, shares: Sequence[ObjectsOfSpec]) -> list[Miscounted]:
         objects = [each for share in shares for each in share.objects]
         return list(filter(None, map(self._miscounted, objects)))
 
@@ -248,7 +248,7 @@ def driver(
     of: ConsumerGroup,
     store: Store,
     log: FakeLog,
-    runner: Runner,
+    runner: BinRunner,
     *,
     until_caught_up: bool = True,
     goal: GoalType = Endless,

@@ -13,12 +13,12 @@ import yaml
 from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.group_store import GroupStore
-from landfall.cli.objects.fsck import Report, examine
+from landfall.cli.objects.fsck import FsckReport, examine
 from landfall.driver.core.in_process import InProcessRunner
-from landfall.driver.process.run import Options, drive
+from landfall.driver.process.run import RunOptions, drive
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
-from landfall.ledger import Feed, State
+from landfall.ledger import FeedState, State
 from landfall.ledger.offsets import TopicPartition
 from landfall_audit import PartitionResult
 from landfall_audit.buckets import open_buckets
@@ -69,14 +69,14 @@ class FeedScene:
     def land(self, **feed: Any) -> ExitCode:
         """Land what is there, in this process."""
         group = self.group(**feed)
-        options = Options(until_caught_up=True, http_port=0)
+        options = RunOptions(until_caught_up=True, http_port=0)
         return drive(group, open_stores(group.spec), InProcessRunner(), options)
 
     def state(self) -> State:
         return Lane(open_stores(self.group().spec), "scene", LANE).read()
 
     @property
-    def feed(self) -> Feed:
+    def feed(self) -> FeedState:
         """What the ledger knows of the feed."""
         return self.state().feeds[TP]
 
@@ -96,7 +96,7 @@ class FeedScene:
         path.write_text(yaml.safe_dump(self.document(**feed)))
         return str(path)
 
-    def fsck(self) -> Report:
+    def fsck(self) -> FsckReport:
         """What ``fsck --deep`` reports."""
         group = self.group()
         return examine(GroupStore(group, open_stores(group.spec)), deep=True)

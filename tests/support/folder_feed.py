@@ -14,7 +14,7 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli import main
 from landfall.driver.core.in_process import InProcessRunner
-from landfall.driver.process.run import Options, drive
+from landfall.driver.process.run import RunOptions, drive
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import State
@@ -81,7 +81,7 @@ class FolderFeed:
     ) -> ExitCode:
         """Land what is there, in this process."""
         group = self.group(spec, **feed)
-        options = Options(until_caught_up=True, http_port=0)
+        options = RunOptions(until_caught_up=True, http_port=0)
         return drive(group, store or open_stores(group.spec), InProcessRunner(), options)
 
     def store(self) -> Store:

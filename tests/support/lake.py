@@ -29,11 +29,11 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
 from landfall.publish import Stretch
 from landfall.publish.context import Context
-from landfall.publish.cursor import Cursor
+from landfall.publish.cursor import PublisherCursor
 from landfall.publish.delta import DeltaSettings, DeltaTables
 from landfall.publish.delta.files import LandedFiles
 from landfall.publish.following import Follower
-from landfall.publish.iceberg import IcebergTables, TableSettings
+from landfall.publish.iceberg import IcebergTables, IcebergTableSettings
 from landfall.publish.iceberg.catalog import Connection
 from landfall.publish.s3_access import Recent
 from landfall.publish.tables import Next, TablePublisher, Tables
@@ -144,7 +144,7 @@ class Landed:
 
     def publisher(self, tables: Tables, store: Store | None = None) -> TablePublisher:
         """A publisher with a cursor of its own, as a process has."""
-        cursor = Cursor.of(store or self.store, (GROUP, LANE), "lake", "a catalog")
+        cursor = PublisherCursor.of(store or self.store, (GROUP, LANE), "lake", "a catalog")
         follows = isinstance(tables, DeltaTables | IcebergTables)
         return TablePublisher(self.follower, cursor, tables, table_of, follows_replacements=follows)
 
@@ -291,7 +291,7 @@ def iceberg_lake(root: Path) -> Lake:
 
     return Lake(
         landed,
-        lambda: IcebergTables(connection(), (GROUP, LANE), landed.url, TableSettings({})),
+        lambda: IcebergTables(connection(), (GROUP, LANE), landed.url, IcebergTableSettings({})),
         offsets,
         lambda table: catalog().drop_table(table),
     )

@@ -15,7 +15,7 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.replacement_lists import (
     MadeBy,
     NewObject,
-    Replaced,
+    ReplacementList,
     Section,
     encode_list,
 )
@@ -59,13 +59,13 @@ class History:
     at: dict[int, int] = field(default_factory=dict)
     generation: int = 1
     counted: dict[str, CountingObject] = field(default_factory=dict)
-    replaces: dict[int, tuple[ledger.Replace, Replaced]] = field(default_factory=dict)
-    records: list[tuple[ledger.Record, Replaced | None]] = field(default_factory=list)
+    replaces: dict[int, tuple[ledger.Replace, ReplacementList]] = field(default_factory=dict)
+    records: list[tuple[ledger.Record, ReplacementList | None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.open(1)
 
-    def _take(self, record: ledger.Record, listed: Replaced | None = None) -> None:
+    def _take(self, record: ledger.Record, listed: ReplacementList | None = None) -> None:
         self.now.take(record, listed)
         self.records.append((record, listed))
 
@@ -150,7 +150,7 @@ class History:
             sections[-1].last_offset,
             0,
         )
-        listed = Replaced(
+        listed = ReplacementList(
             tuple(each.decided for each in retire), (NewObject(new, sections, mixed),)
         )
         header = self.header()
@@ -190,7 +190,7 @@ class History:
         new = sorted(side.objects.values(), key=lambda each: each.key)
         objects = tuple(self._renamed(each) for each in new)
         gone = tuple(self.now.objects[key].decided for key in sorted(retire))
-        listed = Replaced(gone, objects, tuple(pieces), MadeBy(other.generation, "spec"))
+        listed = ReplacementList(gone, objects, tuple(pieces), MadeBy(other.generation, "spec"))
         return self._put(listed, self._slices(listed), purpose=Purpose.BACKFILL)
 
     def undo(self, slot: int) -> int:
@@ -200,7 +200,7 @@ class History:
             self._renamed(self.counted[each.landed.upload.key]) for each in before.retire
         )
         gone = tuple(DecidedObject(slot, new.landed) for new in before.objects)
-        listed = Replaced(gone, objects)
+        listed = ReplacementList(gone, objects)
         return self._put(listed, record.slices, purpose=Purpose.UNDO, undoes=slot)
 
     def _renamed(self, each: CountingObject) -> NewObject:
@@ -209,7 +209,7 @@ class History:
         return NewObject(structs.replace(each.landed, upload=upload), each.sections)
 
     @staticmethod
-    def _slices(listed: Replaced) -> tuple[Slice, ...]:
+    def _slices(listed: ReplacementList) -> tuple[Slice, ...]:
         pieces = [again.piece for again in listed.landed_again]
         return tuple(
             Slice(
@@ -222,7 +222,7 @@ class History:
             for tp in sorted({piece.topic_partition for piece in pieces})
         )
 
-    def _put(self, listed: Replaced, slices: tuple[Slice, ...], **fields: Any) -> int:
+    def _put(self, listed: ReplacementList, slices: tuple[Slice, ...], **fields: Any) -> int:
         self.counted |= self.now.objects
         named, _ = encode_list(GROUP, "0", listed)
         header = self.header()

@@ -34,12 +34,12 @@ from landfall.ledger import State
 from landfall.ledger.task_results import SliceResult
 from landfall.store import Store
 from landfall.task import Batch
-from landfall.task.counting import Landed, Miscounted
+from landfall.task.counting import Miscounted, ObjectsOfSpec
 from landfall.task.merging import MergeResult, MergeShare
 from landfall.task.worker import land_bin, merge, read_back
 from landfall_audit.buckets import open_buckets
 from landfall_audit.checks.inspection import Findings, inspect
-from landfall_audit.kafka_log import KafkaLog as AuditedLog
+from landfall_audit.kafka_log import ClusterLog as AuditedLog
 from tests.support.audited_spec import for_auditor
 from tests.support.independent_audit import Audit, audit, in_bucket, in_kafka
 from tests.support.kafka import Broker
@@ -175,7 +175,7 @@ class InProcessRunner:
         with self._lock:  # a Spark worker runs one task at a time as well
             return [result for slices in bins for result in land_bin(batch, slices)]
 
-    def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
+    def read_back(self, shares: Sequence[ObjectsOfSpec]) -> list[Miscounted]:
         with self._lock:
             return [found for share in shares for found in read_back(share)]
 

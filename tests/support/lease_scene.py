@@ -27,7 +27,7 @@ from landfall.driver.process.handover import ContenderOptions, LaneContender, St
 from landfall.driver.process.loop import Driver
 from landfall.driver.requests.lane_session import LaneSession
 from landfall.lane import Lane
-from landfall.ledger import Feed, Leasing, Record, State, decode
+from landfall.ledger import FeedState, Leasing, Record, State, decode
 from landfall.ledger.offsets import TopicPartition
 from landfall.source.files_log import FilesLog
 from landfall.store.memory import MemoryFiles, MemoryStore
@@ -100,7 +100,7 @@ class LeaseScene:
         return Lane(self.store, "fake", LANE).read()
 
     @property
-    def feed(self) -> Feed:
+    def feed(self) -> FeedState:
         return self.state.feeds[TP]
 
     @property

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError
 
 from dev.servers import s3 as dev_s3
 from dev.servers.s3 import S3
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from tests.support.kafka import Broker
 from tests.support.landing import Scene
 from tests.support.markdown import DOCS, code
@@ -35,7 +35,7 @@ def _command(
     return [*argv[:at], "--iam-dir", str(users), "--iam-cache-disable", *argv[at:]], data
 
 
-S3_WITH_USERS: Kind = replace(S3, existing="LANDFALL_S3_WITH_USERS", command=_command)
+S3_WITH_USERS: ServerKind = replace(S3, existing="LANDFALL_S3_WITH_USERS", command=_command)
 """The kind of this server."""
 
 
@@ -88,7 +88,7 @@ DRIVER = LimitedUser("driver", "drivers-secret")
 
 def scene_of_driver(
     kafka: Broker,
-    own_server: Callable[[Kind], Server],
+    own_server: Callable[[ServerKind], Server],
     secrets: Path,
     monkeypatch: pytest.MonkeyPatch,
     *others: LimitedUser,

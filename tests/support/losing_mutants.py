@@ -11,7 +11,7 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.plan import Backlog
-from landfall.source import Stretch
+from landfall.source import CoveredPrefix
 from landfall.task import FromBackup
 
 
@@ -59,9 +59,11 @@ class _TakesUnconfirmedForAbsent(LostRanges):
         super()._take_answers(now)
         for tp, found in self._found.items():
             match found.answer:
-                case Stretch(is_committed=True, offsets=offsets):
+                case CoveredPrefix(is_committed=True, offsets=offsets):
                     why = Stalled(Reason.DATA_LOSS, f"{tp}: not landed")
-                    self._found[tp] = replace(found, answer=Stretch(offsets, why, is_final=True))
+                    self._found[tp] = replace(
+                        found, answer=CoveredPrefix(offsets, why, is_final=True)
+                    )
                 case _:
                     pass
 

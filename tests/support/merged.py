@@ -10,7 +10,7 @@ from landfall.lane import Lane
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Purpose, State
 from landfall.ledger.names import object_names
-from landfall.ledger.replace.replacement_lists import NewObject, Replaced, Section
+from landfall.ledger.replace.replacement_lists import NewObject, ReplacementList, Section
 from landfall.ledger.task_results import DecidedObject, LandedObject
 from landfall.objects import Upload
 from landfall.store import Store
@@ -78,7 +78,7 @@ def planned(
 ) -> PlannedReplacement:
     """The plan in which new objects take the place of those that they were merged of."""
     retire = [each for some in merges for each, _ in some]
-    listed = Replaced(
+    listed = ReplacementList(
         tuple(sorted(retire, key=lambda each: each.landed.upload.key)),
         tuple(sorted(new, key=lambda each: each.landed.upload.key)),
     )

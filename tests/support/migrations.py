@@ -9,9 +9,9 @@ from landfall.api.group_text import as_yaml
 from landfall.api.spec import parse_group
 from landfall_migrate import connect, document, secor
 from landfall_migrate.connect import ConnectInput
-from landfall_migrate.properties import Line
-from landfall_migrate.report import Account, Report
-from landfall_migrate.secor import SecorInput, Wanted
+from landfall_migrate.properties import PropertyLine
+from landfall_migrate.report import KeyReport, MigrationReport
+from landfall_migrate.secor import GroupChoices, SecorInput
 
 PACKAGE = "com.pinterest.secor"
 SECOR = {
@@ -40,7 +40,7 @@ class Migrated:
     """A group and its report."""
 
     made: Mapping[str, Any]
-    report: Report
+    report: MigrationReport
     yaml: str
 
     def __getitem__(self, field: str) -> Any:
@@ -50,7 +50,7 @@ class Migrated:
             found = found.get(step) if isinstance(found, Mapping) else None
         return found
 
-    def account(self, key: str) -> Account:
+    def account(self, key: str) -> KeyReport:
         """What became of a key."""
         (found,) = (each for each in self.report.accounts if each.key == key)
         return found
@@ -61,7 +61,9 @@ class Migrated:
         return self
 
 
-def of_secor(changes: Mapping[str, str] | None = None, wanted: Wanted | None = None) -> Migrated:
+def of_secor(
+    changes: Mapping[str, str] | None = None, wanted: GroupChoices | None = None
+) -> Migrated:
     """The group of Secor's least settings with changes."""
     merged = {**SECOR, **(changes or {})}
     text = "".join(f"{key} = {value}\n" for key, value in merged.items())
@@ -69,18 +71,18 @@ def of_secor(changes: Mapping[str, str] | None = None, wanted: Wanted | None = N
 
 
 def of_files(
-    files: Mapping[str, str], given: SecorInput | None = None, wanted: Wanted | None = None
+    files: Mapping[str, str], given: SecorInput | None = None, wanted: GroupChoices | None = None
 ) -> Migrated:
     """The group of properties files; without ``given`` the first one is Secor's."""
     given = given or SecorInput(next(iter(files)))
-    draft = secor.convert(secor.settings_of(given, files.get), wanted or Wanted())
+    draft = secor.convert(secor.settings_of(given, files.get), wanted or GroupChoices())
     made = document.accepted(draft)
     return Migrated(made, draft.report(), as_yaml(made, draft.comments))
 
 
 def of_sink(
     changes: Mapping[str, str | None] | None = None,
-    wanted: Wanted | None = None,
+    wanted: GroupChoices | None = None,
     *,
     worker: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
@@ -89,9 +91,11 @@ def of_sink(
     merged: dict[str, str | None] = {**SINK, **(changes or {})}
     config = {key: text for key, text in merged.items() if text is not None}
     lines = connect.config_of(config, "sink.json")
-    own = [Line(key, (text,), "worker.properties:1") for key, text in (worker or {}).items()]
+    own = [
+        PropertyLine(key, (text,), "worker.properties:1") for key, text in (worker or {}).items()
+    ]
     given = ConnectInput(lines, own, list((options or {}).items()))
-    wanted = wanted or Wanted(bootstrap_servers="kafka:9092")
+    wanted = wanted or GroupChoices(bootstrap_servers="kafka:9092")
     draft = connect.convert(connect.settings_of(given), wanted)
     made = document.accepted(draft)
     return Migrated(made, draft.report(), as_yaml(made, draft.comments))

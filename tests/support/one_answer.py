@@ -381,7 +381,7 @@ def wrong_places(played: PlayedLedger) -> list[str]:
     return wrong
 
 
-def _located(opened: GroupStore, tp: TopicPartition, offset: int) -> locate.Answer | None:
+def _located(opened: GroupStore, tp: TopicPartition, offset: int) -> locate.OffsetLocation | None:
     """Where a record is; None if dead letters must be read for it, which are lines here."""
     try:
         return locate.look_up(opened, tp, offset)

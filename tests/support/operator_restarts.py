@@ -21,7 +21,7 @@ from landfall_operator.runtime.action_executor import ActionExecutor
 from landfall_operator.runtime.control_port import Credentials
 from landfall_operator.runtime.driver_client import Command, HttpDriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
-from landfall_operator.runtime.kube_client import KubeClient, Request
+from landfall_operator.runtime.kube_client import KubeClient, KubeRequest
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.reconciler import Reconciler, ReconcilerSettings
 from tests.support.cluster import Cluster
@@ -64,7 +64,7 @@ class KillableKubeClient(KubeClient):
         super().__init__(configuration, metrics)
         self._budget = budget
 
-    def _answer(self, request: Request) -> tuple[int, bytes, str | None]:
+    def _answer(self, request: KubeRequest) -> tuple[int, bytes, str | None]:
         answer = super()._answer(request)
         if request.method != "GET":
             self._budget.count_write()

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from landfall.formats.parquet import Parquet, ParquetEncoder
+from landfall.formats.parquet import ParquetEncoder, ParquetFormat
 from tests.support.lake import Landed
 
 
@@ -23,7 +23,7 @@ def rewritten(landed: Landed, key: str, change: Callable[[pa.Table], pa.Table]) 
 def landed_again(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     """Put the file in the place of an object that landing would write of other rows."""
     table = change(pq.read_table(io.BytesIO(path.read_bytes())))
-    encoder = ParquetEncoder(Parquet.of({}))
+    encoder = ParquetEncoder(ParquetFormat.of({}))
     path.write_bytes(encoder.write(table, None) + encoder.finish())
 
 

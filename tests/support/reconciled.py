@@ -10,8 +10,8 @@ import msgspec
 
 from landfall.api.contract import (
     CommitStatus,
+    DriverPhase,
     PartitionStatus,
-    Phase,
     Rates,
     Status,
     Workers,
@@ -175,7 +175,7 @@ def status_of(revision: str, now: datetime) -> Status:
         generation=1,
         epoch=1,
         lane="0",
-        phase=Phase.RUNNING,
+        phase=DriverPhase.RUNNING,
         time=now.isoformat(),
         started=now.isoformat(),
         lag_records=0,

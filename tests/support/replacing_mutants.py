@@ -11,7 +11,7 @@ from landfall.driver.replacing.cleaning_up import CleaningUp, Deletion
 from landfall.driver.replacing.grace_period import GracePeriod
 from landfall.driver.replacing.replacements import Replacements
 from landfall.ledger import PendingReplacement, State
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 
 
 class RetiresFirst(Driver):
@@ -70,8 +70,8 @@ class _KeepsNothing(CleaningUp):
     def deletions(
         self,
         slot: int,  # noqa: ARG002  # copies would have it in their names
-        listed: Replaced,
-        given_up: Iterable[Replaced],  # noqa: ARG002  # none of it is kept, either
+        listed: ReplacementList,
+        given_up: Iterable[ReplacementList],  # noqa: ARG002  # none of it is kept, either
     ) -> Iterator[Deletion]:
         for each in listed.retire:
             upload = each.landed.upload
@@ -111,8 +111,8 @@ class _LeavesWhatItGivesUp(CleaningUp):
     def deletions(
         self,
         slot: int,
-        listed: Replaced,
-        given_up: Iterable[Replaced],  # noqa: ARG002  # it stays
+        listed: ReplacementList,
+        given_up: Iterable[ReplacementList],  # noqa: ARG002  # it stays
     ) -> Iterator[Deletion]:
         return super().deletions(slot, listed, ())
 

@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from dev.servers.s3 import S3
-from dev.servers.server import Kind
+from dev.servers.server import ServerKind
 
 
-def s3_with_events(bootstrap: str, topic: str) -> Kind:
+def s3_with_events(bootstrap: str, topic: str) -> ServerKind:
     """The S3 server, with notifications to this topic of these brokers."""
 
     def command(

@@ -12,7 +12,7 @@ from landfall.ledger.replace.replacement_lists import (
     LandedAgain,
     MadeBy,
     NewObject,
-    Replaced,
+    ReplacementList,
     Section,
 )
 from landfall.ledger.task_results import DecidedObject, LandedObject, ObjectKind
@@ -61,7 +61,7 @@ class Backfill(Merge):
     def __post_init__(self) -> None:
         self.token = f"backfill-{self.read_through}"
         new = [made for each in self.again for made in self._made(each)]
-        self.listed = Replaced(
+        self.listed = ReplacementList(
             self.retire,
             tuple(sorted(new, key=lambda made: made.landed.upload.key)),
             tuple(self._landed_again(each) for each in self.again),

@@ -16,7 +16,12 @@ from landfall.ledger import Purpose, Replacement
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.merged_objects import Mergeable, halves, offsets_of
-from landfall.ledger.replace.replacement_lists import NewObject, Replaced, Section, encode_list
+from landfall.ledger.replace.replacement_lists import (
+    NewObject,
+    ReplacementList,
+    Section,
+    encode_list,
+)
 from landfall.ledger.task_results import DecidedObject, LandedObject
 from landfall.objects import Upload
 from tests.support.sample_ledger import GROUP, LANE, SampleLedger
@@ -55,7 +60,7 @@ class Merge:
     def __post_init__(self) -> None:
         self.token = f"merge-{self.read_through}"
         self.new = self._uploaded()
-        self.listed = Replaced(self.retire, (self.new,))
+        self.listed = ReplacementList(self.retire, (self.new,))
         self.slot = -1
 
     def _uploaded(self) -> NewObject:
@@ -119,7 +124,7 @@ class Merge:
 
     def give_up(self) -> int:
         """Append a REPLACE with an empty list instead of it; returns the slot of that one."""
-        named, body = encode_list(GROUP, LANE, Replaced((), ()))
+        named, body = encode_list(GROUP, LANE, ReplacementList((), ()))
         self.sample.store.create(named.key, body)
         fields = {
             "listed": named,
@@ -208,7 +213,7 @@ class Cut(Merge):
             self.sample.rows[landed.upload.key] = offsets
             new.append(NewObject(landed, half.sections))
             self.sample.merged[landed.upload.key] = new[-1]
-        self.listed = Replaced(
+        self.listed = ReplacementList(
             self.retire, tuple(sorted(new, key=lambda each: each.landed.upload.key))
         )
         self.slot = -1
@@ -226,7 +231,7 @@ class Undo(Merge):
 
     def __post_init__(self) -> None:
         self.token = f"undo-{self.read_through}"
-        self.listed = Replaced(self.retire, tuple(map(self._copied, self.merge.retire)))
+        self.listed = ReplacementList(self.retire, tuple(map(self._copied, self.merge.retire)))
         self.slot = -1
 
     def _copied(self, retired: DecidedObject) -> NewObject:

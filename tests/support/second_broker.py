@@ -10,7 +10,7 @@ from uuid import uuid4
 from confluent_kafka.admin import NewTopic
 
 from dev.servers.kafka import KAFKA
-from dev.servers.server import Kind, Server
+from dev.servers.server import Server, ServerKind
 from tests.support.kafka import SECONDS, Broker
 from tests.support.waiting import eventually
 
@@ -23,7 +23,7 @@ listeners=PLAINTEXT://{host}:{port}
 """
 
 
-def _kind(controller_port: int) -> Kind:
+def _kind(controller_port: int) -> ServerKind:
     """A broker that joins the cluster whose controller listens on this port."""
 
     def command(

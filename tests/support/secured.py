@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dev.servers import cache
 from dev.servers.kafka import KAFKA
-from dev.servers.server import Kind
+from dev.servers.server import ServerKind
 
 USER, PASSWORD = "lander", "open-sesame-7"
 ADMIN = "admin-of-the-broker"
@@ -109,11 +109,11 @@ def _command_with(
     return argv, properties
 
 
-SECURED_KAFKA: Kind = replace(
+SECURED_KAFKA: ServerKind = replace(
     KAFKA, existing="LANDFALL_SECURED_KAFKA", command=partial(_command_with, _PROPERTIES)
 )
 """The kind of this server; its home has the CA's certificate in ``ca.pem``."""
-MUTUAL_KAFKA: Kind = replace(
+MUTUAL_KAFKA: ServerKind = replace(
     KAFKA, existing="LANDFALL_MUTUAL_KAFKA", command=partial(_command_with, _MUTUAL)
 )
 """A broker that asks for a client's certificate: that in ``client.p12`` of its home is of its CA,

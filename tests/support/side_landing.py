@@ -8,7 +8,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.driver.backfill.landed_ledger import read_landed
 from landfall.driver.backfill.side_lane import SidePlan, side_plan, store_plan
 from landfall.driver.core.stored_specs import store_spec
-from landfall.driver.decide.backfill import Choice, chosen, covering
+from landfall.driver.decide.backfill import SliceChoice, chosen, covering
 from landfall.driver.requests.lane_session import LaneSession
 from landfall.lane import Lane
 from landfall.ledger import State
@@ -73,7 +73,7 @@ class BackfillScene:
     def plan(self) -> SidePlan:
         """Choose all that is landed, or the first slices of it."""
         landed = read_landed(self.lane)
-        found = chosen(landed, Choice())
+        found = chosen(landed, SliceChoice())
         if self.slices:
             (tp,) = (each.topic_partition for each in found.slices)
             pieces = [each.piece.offsets for each in landed.present(tp)][: self.slices]

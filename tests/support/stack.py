@@ -19,7 +19,7 @@ from dev.kube.cluster import EXISTING
 from dev.kube.images import CURRENT, Sources, native_toolchain
 from dev.servers import s3
 from dev.servers.s3 import S3
-from dev.tour.place import Place
+from dev.tour.place import TourPlace
 from tests.support.cluster import Cluster, Refused
 from tests.support.kafka import Broker
 from tests.support.landing import Scene
@@ -34,13 +34,13 @@ PODS = ("pods", "-n", SYSTEM, "-l", "app.kubernetes.io/name=landfall-operator")
 class Stack:
     """Everything that the groups of a test session share."""
 
-    place: Place
+    place: TourPlace
     cluster: Cluster
     kafka: Broker
     s3: S3Server
 
     @classmethod
-    def at(cls, place: Place) -> "Stack":
+    def at(cls, place: TourPlace) -> "Stack":
         """Start and install everything."""
         existing = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
         env = {**existing, **place.up(print)}

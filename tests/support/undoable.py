@@ -20,7 +20,7 @@ from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.core.steps import run
 from landfall.driver.decide.backfill import Backfill, covering
 from landfall.driver.decide.counting import CountingObject
-from landfall.driver.replacing.cleaning_up import Retiring
+from landfall.driver.replacing.cleaning_up import ObjectRetirement
 from landfall.driver.replacing.restoring import Restoring
 from landfall.driver.replacing.undo import ReplacingEffects, undo
 from landfall.lane import Lane
@@ -33,7 +33,7 @@ from landfall.ledger.replace.replacement_lists import (
     LandedAgain,
     MadeBy,
     NewObject,
-    Replaced,
+    ReplacementList,
     Section,
 )
 from landfall.ledger.task_results import (
@@ -305,7 +305,7 @@ class Undoable:
         return self.sample.append(lambda header: make(header=header)).header.seq
 
     def _carry_out(self, slot: int, plan: PlannedReplacement, given_up: Iterable[Upload]) -> None:
-        retiring = Retiring(self.store, GROUP, LANE, slot)
+        retiring = ObjectRetirement(self.store, GROUP, LANE, slot)
         for upload in plan.uploads:
             self.store.complete(upload)
         for upload in given_up:
@@ -314,7 +314,7 @@ class Undoable:
             retiring.retire(each)
         self.sample.shown()
 
-    def _of(self, listed: Replaced, slot: int) -> tuple[Rows, Rows]:
+    def _of(self, listed: ReplacementList, slot: int) -> tuple[Rows, Rows]:
         """The rows that a REPLACE took away, and those that it put there."""
         prefix = f"_landfall/{GROUP}/{LANE}-retired/{slot:020d}/"
         gone = Rows()
@@ -368,8 +368,8 @@ def _recounted(sections: Iterable[Section], lines: Sequence[tuple[int, int, int]
     ]
 
 
-def _sorted(retire: Iterable[DecidedObject], new: Iterable[NewObject]) -> Replaced:
-    return Replaced(
+def _sorted(retire: Iterable[DecidedObject], new: Iterable[NewObject]) -> ReplacementList:
+    return ReplacementList(
         tuple(sorted(retire, key=lambda each: each.landed.upload.key)),
         tuple(sorted(new, key=lambda each: each.landed.upload.key)),
     )

@@ -8,7 +8,7 @@ from typing import Any
 from landfall_operator.api.backfill_status import BackfillPhase, BackfillStatus
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.verbs import PAUSE
-from landfall_operator.core.backfill_snapshot import Missing
+from landfall_operator.core.backfill_snapshot import MissingSpec
 from landfall_operator.core.backfills import decide
 from tests.support.cluster_model import World, group
 from tests.support.seen_backfills import RUNNING, at, compared, seen
@@ -170,7 +170,7 @@ BACKFILLS = (
     ),
     State(
         "without its group",
-        _backfill(landing=Missing("GroupNotFound", "there is no ConsumerGroup clicks")),
+        _backfill(landing=MissingSpec("GroupNotFound", "there is no ConsumerGroup clicks")),
         "InProgress",
         "Progressing",
     ),

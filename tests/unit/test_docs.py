@@ -20,7 +20,7 @@ import yaml
 from dev.docs.files import MAKERS
 from landfall import registry
 from landfall.api import contract
-from landfall.api.contract import ExitCode, Phase
+from landfall.api.contract import DriverPhase, ExitCode
 from landfall.api.group_file import expand
 from landfall.api.next_steps import NEXT_STEPS, TRUNCATED_STEP
 from landfall.api.spec import ConsumerGroup, parse_group
@@ -398,7 +398,7 @@ def test_the_faults_of_a_chaos_run_are_those_that_there_are() -> None:
 def test_every_phase_of_a_driver_is_explained() -> None:
     rows = table("concepts/handover.md", "| phase | the driver |")
 
-    assert {phase for row in rows for phase in re.findall(r"`(\w+)`", row[0])} == set(Phase)
+    assert {phase for row in rows for phase in re.findall(r"`(\w+)`", row[0])} == set(DriverPhase)
 
 
 # ------------------------------------------------------------------------------ what programs print

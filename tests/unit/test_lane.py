@@ -14,7 +14,7 @@ from landfall.lane import Lane, LaneWriter, OpenRequest, claim_output_root
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.snapshot import encode_state
-from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
+from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TP = TopicPartition("a", 0)
@@ -69,7 +69,7 @@ def test_the_newer_owner_of_a_lane_is_found() -> None:
 
 
 def test_our_own_record_whose_answer_was_lost_is_not_a_newer_owner() -> None:
-    store = MemoryStore(Scripted({Operation.CREATE: [None, *[Fault.ANSWER_LOST] * 20]}))
+    store = MemoryStore(Scripted({Operation.CREATE: [None, *[CallFault.ANSWER_LOST] * 20]}))
     writer = opened(store)
     with pytest.raises(Retry):
         add(writer)
@@ -98,9 +98,9 @@ def test_a_writer_that_yielded_has_no_newer_owner() -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [Fault.ANSWER_LOST, Fault.REPEATED, Fault.REQUEST_LOST, Fault.CONFLICT]
+    "fault", [CallFault.ANSWER_LOST, CallFault.REPEATED, CallFault.REQUEST_LOST, CallFault.CONFLICT]
 )
-def test_an_append_knows_its_own_record_whatever_the_answer(fault: Fault) -> None:
+def test_an_append_knows_its_own_record_whatever_the_answer(fault: CallFault) -> None:
     store = MemoryStore(Scripted({Operation.CREATE: [None, fault]}))
     writer = opened(store)
 
@@ -109,7 +109,7 @@ def test_an_append_knows_its_own_record_whatever_the_answer(fault: Fault) -> Non
 
 
 def test_a_late_record_of_a_dead_writer_loses_its_slot() -> None:
-    store = MemoryStore(Scripted({Operation.CREATE: [None, *[Fault.LATE] * 20]}))
+    store = MemoryStore(Scripted({Operation.CREATE: [None, *[CallFault.LATE] * 20]}))
     with pytest.raises(Retry):
         add(opened(store))
     successor = opened(store, "w2")
@@ -121,7 +121,7 @@ def test_a_late_record_of_a_dead_writer_loses_its_slot() -> None:
 
 def test_each_retry_is_reported() -> None:
     store, retries = (
-        MemoryStore(Scripted({Operation.CREATE: [Fault.THROTTLED, Fault.THROTTLED]})),
+        MemoryStore(Scripted({Operation.CREATE: [CallFault.THROTTLED, CallFault.THROTTLED]})),
         list[Retry](),
     )
 

@@ -20,9 +20,9 @@ import landfall_audit.memory_limit
 from landfall import memory_limit
 from landfall.cli.objects.read_back import dead_letters
 from landfall.formats.avro import landed as avroreader
-from landfall.formats.orc import Orc
-from landfall.formats.parquet import Parquet
-from landfall.formats.parquet.parts import Parquet as ParquetReader
+from landfall.formats.orc import OrcFormat
+from landfall.formats.parquet import ParquetFormat
+from landfall.formats.parquet.parts import ParquetReader
 from landfall.formats.parts import FilePart, UnreadableFileError
 from landfall.landed.rows import of_parquet
 from landfall.memory_limit import bounded, steps
@@ -70,7 +70,7 @@ def of_feeds(body: bytes) -> object:
     return [*ParquetReader().read(file, FilePart(0, file.size))]
 
 
-def of_merges(format_: Parquet | Orc, body: bytes) -> object:
+def of_merges(format_: ParquetFormat | OrcFormat, body: bytes) -> object:
     with format_.opened(io.BytesIO(body)) as file:
         return [*file.batches]
 
@@ -79,7 +79,7 @@ def of_the_audit(body: bytes) -> object:
     return [*audited(io.BytesIO(body), ["offset"])]
 
 
-PARQUET, ORC = Parquet.of({}), Orc.of({})
+PARQUET, ORC = ParquetFormat.of({}), OrcFormat.of({})
 READERS: dict[str, Callable[[], object]] = {
     "feeds": lambda: of_feeds(parquet_file()),
     "Parquet": lambda: [*PARQUET.rows(io.BytesIO(parquet_file()))],
@@ -131,13 +131,13 @@ ORC_BOMB = """
 import io, sys
 from pyarrow import orc, table
 from landfall import memory_limit
-from landfall.formats.orc import Orc
+from landfall.formats.orc import OrcFormat
 
 sink = io.BytesIO()
 orc.write_table(table({"value": [bytes(300 << 20)]}), sink, compression="zstd")
 memory_limit.step_bytes = lambda: 64 << 20
 try:
-    rows = sum(1 for _ in Orc.of({}).rows(io.BytesIO(sink.getvalue())))
+    rows = sum(1 for _ in OrcFormat.of({}).rows(io.BytesIO(sink.getvalue())))
 except ValueError:
     sys.exit(3)
 print(rows)

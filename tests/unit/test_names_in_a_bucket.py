@@ -28,7 +28,7 @@ from landfall.driver.landing.closed_ranges import ReadingBack
 from landfall.errors import Reason, Stalled
 from landfall.registry import FILE_OPTIONS, FORMATS, Allowed, plug_ins
 from landfall.store.memory import MemoryStore
-from pyspark_landfall.source import Options
+from pyspark_landfall.source import ReadOptions
 from tests.support.compaction_scene import SPEC, CompactionScene
 from tests.support.fakes import (
     FakeLog,
@@ -46,9 +46,9 @@ from tests.unit.cli.objects.test_scan import Scene
 from tests.unit.driver.test_lost_uploads import next_driver
 
 PLUGIN = """
-from landfall.formats.text import Text
+from landfall.formats.text import TextFormat
 
-class Format(Text):
+class Format(TextFormat):
     pass
 
 def step(batch):
@@ -363,7 +363,7 @@ def test_a_reader_may_name_the_format(landed: Readable) -> None:
 
 def test_the_option_of_spark_names_formats(landed: Readable) -> None:
     def source(**more: str) -> Any:
-        scan = Options({"path": landed.url, **more}).open().scan("clicks")
+        scan = ReadOptions({"path": landed.url, **more}).open().scan("clicks")
         return [*scan.source.batches(landed.store, scan.files())]
 
     with pytest.raises(Stalled, match="is not built in"):

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from landfall.api.spec import UploadPolicy
-from landfall.estimates import Estimate, Sizes
+from landfall.estimates import Estimate, SizeEstimates
 from landfall.ledger.feeds import SPAN
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
@@ -17,9 +17,9 @@ from landfall.plan import (
     Backlog,
     BatchPlan,
     Capacity,
-    Limits,
     PartSize,
     Policy,
+    UploadLimits,
     is_due,
     overdue,
     plan,
@@ -28,7 +28,7 @@ from landfall.plan import (
 
 MINUTE = timedelta(minutes=1)
 MIB = 2**20
-POLICY = Policy(Limits(max_bytes=64 * MIB, max_age=5 * MINUTE))
+POLICY = Policy(UploadLimits(max_bytes=64 * MIB, max_age=5 * MINUTE))
 ROOMY = Capacity(slots=4, max_bytes=10**15)
 HOT = TopicPartition("hot", 0)
 
@@ -37,9 +37,9 @@ def backlog(tp: TopicPartition, start: int, end: int, age: timedelta = timedelta
     return Backlog(tp, OffsetRange(start, end), age)
 
 
-def known(*tps: TopicPartition, landed_bytes: float = 100, seconds: float = 4e-6) -> Sizes:
+def known(*tps: TopicPartition, landed_bytes: float = 100, seconds: float = 4e-6) -> SizeEstimates:
     """Estimates learned from so many offsets that they are trusted for any backlog."""
-    return Sizes({tp: Estimate(landed_bytes, 250, seconds, offsets=10**9) for tp in tps})
+    return SizeEstimates({tp: Estimate(landed_bytes, 250, seconds, offsets=10**9) for tp in tps})
 
 
 def landed(
@@ -79,16 +79,16 @@ def test_the_first_override_that_matches_the_whole_topic_name_applies() -> None:
 
     policy = Policy.of(spec)
 
-    assert policy.for_topic("billing") == Limits(64 * MIB, MINUTE)
-    assert policy.for_topic("clicks") == Limits(64 * MIB, 5 * MINUTE)
+    assert policy.for_topic("billing") == UploadLimits(64 * MIB, MINUTE)
+    assert policy.for_topic("clicks") == UploadLimits(64 * MIB, 5 * MINUTE)
 
 
 def test_an_empty_backlog_is_never_due() -> None:
     empty = backlog(HOT, 7, 7, timedelta(days=1))
 
-    assert not is_due(empty, POLICY, Sizes())
+    assert not is_due(empty, POLICY, SizeEstimates())
     assert overdue(empty, POLICY) == timedelta(0)
-    assert plan([empty], POLICY, Sizes(), ROOMY, flush=True) is None
+    assert plan([empty], POLICY, SizeEstimates(), ROOMY, flush=True) is None
 
 
 def test_a_backlog_is_due_by_its_estimated_bytes() -> None:
@@ -102,8 +102,10 @@ def test_a_backlog_is_due_by_its_age_at_a_staggered_time_and_never_late() -> Non
     due_at = [5 * MINUTE * (1 - STAGGER * stagger_fraction(tp)) for tp in partitions_of("idle", 50)]
 
     for tp, age in zip(partitions_of("idle", 50), due_at, strict=True):
-        assert is_due(backlog(tp, 0, 1, age), POLICY, Sizes())
-        assert not is_due(backlog(tp, 0, 1, age - timedelta(milliseconds=1)), POLICY, Sizes())
+        assert is_due(backlog(tp, 0, 1, age), POLICY, SizeEstimates())
+        assert not is_due(
+            backlog(tp, 0, 1, age - timedelta(milliseconds=1)), POLICY, SizeEstimates()
+        )
     assert max(due_at) <= 5 * MINUTE
     assert max(due_at) - min(due_at) > MINUTE * 0.8
 
@@ -125,8 +127,8 @@ def test_overdue_counts_from_the_full_age() -> None:
 def test_with_flush_everything_unlanded_is_due() -> None:
     young = backlog(HOT, 3, 5)
 
-    assert plan([young], POLICY, Sizes(), ROOMY) is None
-    assert plan([young], POLICY, Sizes(), ROOMY, flush=True) == BatchPlan(
+    assert plan([young], POLICY, SizeEstimates(), ROOMY) is None
+    assert plan([young], POLICY, SizeEstimates(), ROOMY, flush=True) == BatchPlan(
         ((Slice(HOT, OffsetRange(3, 5)),),)
     )
 
@@ -134,11 +136,11 @@ def test_with_flush_everything_unlanded_is_due() -> None:
 def test_a_busy_topic_partition_is_not_planned_again() -> None:
     late = backlog(HOT, 0, 10, 9 * MINUTE)
 
-    assert plan([late], POLICY, Sizes(), Capacity(4, 10**15, busy={HOT})) is None
+    assert plan([late], POLICY, SizeEstimates(), Capacity(4, 10**15, busy={HOT})) is None
 
 
 def test_of_an_unknown_topic_partition_a_bounded_range_is_planned() -> None:
-    batch = plan([backlog(HOT, 5, 10**9)], POLICY, Sizes(), ROOMY)
+    batch = plan([backlog(HOT, 5, 10**9)], POLICY, SizeEstimates(), ROOMY)
 
     assert batch is not None
     assert (batch.slices[0].offsets.start, batch.slices[-1].offsets.end) == (5, 5 + FIRST_OFFSETS)
@@ -216,7 +218,7 @@ def test_a_backlog_of_few_bytes_but_much_cpu_is_cut_into_bounded_slices() -> Non
 def test_ten_thousand_idle_topic_partitions_share_few_tasks() -> None:
     idle = [backlog(tp, 0, 3, 9 * MINUTE) for tp in partitions_of("idle", 10_000)]
 
-    batch = plan(idle, POLICY, Sizes(), ROOMY)
+    batch = plan(idle, POLICY, SizeEstimates(), ROOMY)
 
     assert batch is not None
     assert (len(batch.bins), len(batch.slices)) == (12, 10_000)
@@ -225,7 +227,7 @@ def test_ten_thousand_idle_topic_partitions_share_few_tasks() -> None:
 def test_a_little_work_is_one_task() -> None:
     idle = [backlog(tp, 0, 3, 9 * MINUTE) for tp in partitions_of("idle", 50)]
 
-    batch = plan(idle, POLICY, Sizes(), ROOMY)
+    batch = plan(idle, POLICY, SizeEstimates(), ROOMY)
 
     assert batch is not None
     assert len(batch.bins) == 1
@@ -234,7 +236,7 @@ def test_a_little_work_is_one_task() -> None:
 def test_the_heaviest_slices_are_packed_first() -> None:
     light, heavy = partitions_of("light", 6), TopicPartition("zz-heavy", 0)
     weights = {**dict.fromkeys(light, 2.0), heavy: 6.0}
-    sizes = Sizes(
+    sizes = SizeEstimates(
         {tp: Estimate(1, 1, seconds / 1000, offsets=10**6) for tp, seconds in weights.items()}
     )
     backlogs = [backlog(tp, 0, 1000, 9 * MINUTE) for tp in weights]
@@ -270,7 +272,7 @@ def test_a_slice_over_the_limit_is_landed_alone() -> None:
 
 
 def test_an_unknown_topic_partition_has_the_estimate_of_its_topic() -> None:
-    sizes = Sizes().learn([landed(TopicPartition("hot", 1), 10**6, 40 * 10**6)])
+    sizes = SizeEstimates().learn([landed(TopicPartition("hot", 1), 10**6, 40 * 10**6)])
 
     assert round(sizes.of(HOT).landed_bytes) == 41
     assert sizes.of(HOT).offsets == 0
@@ -283,7 +285,7 @@ def test_a_few_records_hardly_change_an_estimate() -> None:
 
 
 def test_invisible_offsets_are_cheap() -> None:
-    sizes = Sizes().learn(
+    sizes = SizeEstimates().learn(
         [landed(HOT, 10**6, 10**6, invisible=990_000), landed(HOT, 10**6, 0, invisible=10**6)]
     )
 
@@ -291,8 +293,8 @@ def test_invisible_offsets_are_cheap() -> None:
 
 
 def test_measured_seconds_are_reduced_by_the_fixed_cost_of_a_slice() -> None:
-    slow = Sizes().learn([landed(HOT, 10**6, 10**6, cpu_seconds=50.02)])
-    typical = Sizes().learn([landed(HOT, 10**6, 10**6)])
+    slow = SizeEstimates().learn([landed(HOT, 10**6, 10**6, cpu_seconds=50.02)])
+    typical = SizeEstimates().learn([landed(HOT, 10**6, 10**6)])
 
     assert round(slow.of(HOT).seconds * 1e6) == 50
     assert round(typical.of(HOT).seconds * 1e6, 1) == 3.5
@@ -333,7 +335,7 @@ def parts_of(*sizes: int, start: int = 0) -> Backlog:
 
 
 def planned_of(backlog: Backlog, capacity: Capacity = ROOMY) -> list[OffsetRange]:
-    planned = plan([backlog], POLICY, Sizes(), capacity)
+    planned = plan([backlog], POLICY, SizeEstimates(), capacity)
     assert planned is not None
     return [slice_.offsets for slice_ in planned.slices]
 
@@ -354,8 +356,8 @@ def test_files_are_due_by_their_bytes() -> None:
     young = timedelta(0)
     small, large = (replace(parts_of(size), age=young) for size in (MIB, 64 * MIB))
 
-    assert not is_due(small, POLICY, Sizes())
-    assert is_due(large, POLICY, Sizes())
+    assert not is_due(small, POLICY, SizeEstimates())
+    assert is_due(large, POLICY, SizeEstimates())
 
 
 def test_the_first_batch_of_files_is_small_but_has_one() -> None:
@@ -370,7 +372,7 @@ def test_empty_files_are_landed_many_at_once() -> None:
 
 
 def test_a_plan_says_how_many_bytes_its_largest_slice_has_in_files() -> None:
-    planned = plan([parts_of(10, 200 * MIB, 10)], POLICY, Sizes(), ROOMY)
+    planned = plan([parts_of(10, 200 * MIB, 10)], POLICY, SizeEstimates(), ROOMY)
 
     assert planned is not None
     assert planned.file_bytes == 200 * MIB + 10

@@ -9,7 +9,7 @@ from landfall.api.spec import ConsumerGroup, Decode, parse_group
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
-from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.records import of_columns
 from tests.support.protobuf_payloads import inline
 
@@ -86,7 +86,7 @@ def test_the_decoder_extracts_what_all_stages_read() -> None:
         ).spec
     )
 
-    assert isinstance(stages.decoder, Json)
+    assert isinstance(stages.decoder, JsonDecoder)
     assert list(stages.decoder.documents.fields) == [("meta", "ts"), ("country",), ("level",)]
     assert [leaf.path for leaf in stages.decoder.documents.columns] == [("a",)]
 

@@ -17,8 +17,16 @@ from typing import Any, BinaryIO, Protocol, cast
 from urllib.parse import unquote
 
 from landfall_audit import Unchecked
-from landfall_audit.errors import Reason, Stalled
-from landfall_audit.spec import AzureAccess, Feed, GcsAccess, GroupSpec, HdfsAccess, Root, S3Access
+from landfall_audit.errors import AuditReason, AuditStalled
+from landfall_audit.spec import (
+    AuditedSpec,
+    AzureSection,
+    FeedSection,
+    GcsSection,
+    HdfsSection,
+    RootSection,
+    S3Section,
+)
 
 _READ_BYTES = 1 << 20
 _IN_LEDGER = re.compile(r"_landfall/(?![^/]+/(dead-letters(@[0-9a-f]{16})?|0-retired)/)")
@@ -46,7 +54,7 @@ class CannotCompare(Exception):  # noqa: N818  # states a fact, like StopIterati
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFile:
+class BucketFile:
     """A file as it is now."""
 
     name: str
@@ -57,7 +65,7 @@ class FoundFile:
 class SourceFolder(Protocol):
     """Where the files of a feed are."""
 
-    def files(self) -> Iterator[FoundFile]:
+    def files(self) -> Iterator[BucketFile]:
         """All files, in any order."""
         ...
 
@@ -131,7 +139,7 @@ def _place(key: str) -> str:
     return match[2] if match else ""
 
 
-def open_buckets(spec: GroupSpec) -> Bucket:
+def open_buckets(spec: AuditedSpec) -> Bucket:
     """The output root of a group, with its ledger and dead letters if they are elsewhere.
 
     Raises:
@@ -143,44 +151,46 @@ def open_buckets(spec: GroupSpec) -> Bucket:
     return WithLetters(rest, letters)
 
 
-def open_bucket(root: Root) -> Bucket:
+def open_bucket(root: RootSection) -> Bucket:
     """Open a root.
 
     Raises:
-        Stalled: SPEC_INVALID, the store is loaded from a Python module.
+        AuditStalled: SPEC_INVALID, the store is loaded from a Python module.
         StoreDenied: credentials are missing.
     """
     if root.store:
-        raise Stalled(
-            Reason.SPEC_INVALID,
+        raise AuditStalled(
+            AuditReason.SPEC_INVALID,
             f"{root.section}.store: audit reads Landfall's own stores and cannot use {root.store}",
         )
     bucket = _open(root.url, s3=root.s3, azure=root.azure, gcs=root.gcs, hdfs=root.hdfs)
     if bucket is None:
-        raise Stalled(Reason.SPEC_INVALID, f"{root.section}.url: audit cannot read {root.url}")
+        raise AuditStalled(
+            AuditReason.SPEC_INVALID, f"{root.section}.url: audit cannot read {root.url}"
+        )
     return bucket
 
 
-def open_source(feed: Feed) -> SourceFolder:
+def open_source(feed: FeedSection) -> SourceFolder:
     """Where the files of a feed are.
 
     Raises:
         StoreDenied: credentials are missing.
-        Stalled: SPEC_INVALID, the library for this kind of store is not installed.
+        AuditStalled: SPEC_INVALID, the library for this kind of store is not installed.
     """
     try:
         source = _open(feed.url, s3=feed.s3, azure=feed.azure, gcs=feed.gcs, hdfs=feed.hdfs)
     except ModuleNotFoundError as error:
         message = f"source.files: {feed.topic}: {feed.url}: {error.name} is not installed"
-        raise Stalled(Reason.SPEC_INVALID, message) from error
+        raise AuditStalled(AuditReason.SPEC_INVALID, message) from error
     if source is None:
         message = f"source.files: {feed.topic}: audit cannot read {feed.url}"
-        raise Stalled(Reason.SPEC_INVALID, message)
+        raise AuditStalled(AuditReason.SPEC_INVALID, message)
     return source
 
 
 def _open(
-    url: str, *, s3: S3Access, azure: AzureAccess, gcs: GcsAccess, hdfs: HdfsAccess
+    url: str, *, s3: S3Section, azure: AzureSection, gcs: GcsSection, hdfs: HdfsSection
 ) -> BucketOrSource | None:
     """Open the store at a URL; None if no kind of store has its scheme."""
     scheme, _, rest = url.partition("://")
@@ -188,9 +198,9 @@ def _open(
     # Each client library takes 0.1 to 0.5 s to import, and may not be installed.
     match scheme:
         case "s3":
-            from landfall_audit.buckets.s3 import S3  # noqa: PLC0415
+            from landfall_audit.buckets.s3 import S3Bucket  # noqa: PLC0415
 
-            return S3.of(host, path, s3)
+            return S3Bucket.of(host, path, s3)
         case "abfss":
             from landfall_audit.buckets.azure import Container  # noqa: PLC0415
 
@@ -205,13 +215,13 @@ def _open(
 
             return HdfsFolder.of(host, unquote(path), hdfs)
         case "file":
-            from landfall_audit.buckets.folder import Folder  # noqa: PLC0415
+            from landfall_audit.buckets.folder import LocalFolder  # noqa: PLC0415
 
-            return Folder(Path("/", unquote(path)))
+            return LocalFolder(Path("/", unquote(path)))
     return None
 
 
-def counts(feed: Feed, name: str) -> bool:
+def counts(feed: FeedSection, name: str) -> bool:
     """Return whether the file of this name belongs to the feed."""
 
     def matches(pattern: str | None) -> bool:

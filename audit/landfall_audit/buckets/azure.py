@@ -9,9 +9,9 @@ from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.storage.blob import BlobProperties, ContainerClient, StorageStreamDownloader
 
 from landfall_audit import Unchecked
-from landfall_audit.buckets import CannotCompare, FoundFile, stream_of
+from landfall_audit.buckets import BucketFile, CannotCompare, stream_of
 from landfall_audit.login.azure import code_of, container_client, translate_errors
-from landfall_audit.spec import AzureAccess
+from landfall_audit.spec import AzureSection
 
 _OTHER_VERSION = {"BlobNotFound", "ResourceNotFound", "ConditionNotMet", "InvalidRange"}
 
@@ -25,7 +25,7 @@ class Container:
     root: str
 
     @classmethod
-    def of(cls, account: str, name: str, path: str, settings: AzureAccess) -> "Container":
+    def of(cls, account: str, name: str, path: str, settings: AzureSection) -> "Container":
         """The container with this name, and a prefix in it."""
         url = f"abfss://{name}@{account}"
         with translate_errors("connect", url):
@@ -68,12 +68,12 @@ class Container:
                 return None
             raise
 
-    def files(self) -> Iterator[FoundFile]:
+    def files(self) -> Iterator[BucketFile]:
         """All files, by one request per five thousand."""
         for blob in self._blobs("", include=["metadata"]):
             if not _is_folder(blob):
                 name = blob.name.removeprefix(self.root)
-                yield FoundFile(name, blob.etag.strip('"'), blob.last_modified)
+                yield BucketFile(name, blob.etag.strip('"'), blob.last_modified)
 
     def read(self, name: str, etag: str, start: int, end: int) -> bytes:
         """Some bytes of a version, by requests with its ETag."""

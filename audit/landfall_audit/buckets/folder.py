@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from landfall_audit import Unchecked
-from landfall_audit.buckets import CannotCompare, FoundFile
+from landfall_audit.buckets import BucketFile, CannotCompare
 from landfall_audit.links import leads_out, open_below
 
 _STAGING = ".landfall-staging"
@@ -16,7 +16,7 @@ _STAGING = ".landfall-staging"
 
 
 @dataclass(frozen=True)
-class Folder:
+class LocalFolder:
     """A folder of a file system."""
 
     root: Path
@@ -40,7 +40,7 @@ class Folder:
         """The file, opened for reading."""
         return open_below(self.root, self.root / key)
 
-    def files(self) -> Iterator[FoundFile]:
+    def files(self) -> Iterator[BucketFile]:
         """All files, without the staging folder.
 
         A link to a file elsewhere is a file that cannot be read.
@@ -52,7 +52,7 @@ class Folder:
                 if not relative.startswith(f"{_STAGING}/") and path.is_file():
                     status = path.lstat() if leads_out(self.root, path) else path.stat()
                     modified = datetime.fromtimestamp(status.st_mtime, UTC)
-                    yield FoundFile(relative, _etag(status), modified)
+                    yield BucketFile(relative, _etag(status), modified)
 
     def read(self, name: str, etag: str, start: int, end: int) -> bytes:
         """Some bytes of a version, looked at after the read."""

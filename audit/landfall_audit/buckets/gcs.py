@@ -12,9 +12,9 @@ from google.api_core.exceptions import (
 from google.cloud.storage import Blob, Bucket
 
 from landfall_audit import Unchecked
-from landfall_audit.buckets import CannotCompare, FoundFile, stream_of
+from landfall_audit.buckets import BucketFile, CannotCompare, stream_of
 from landfall_audit.login.gcs import bucket_client, is_absent, translate_errors
-from landfall_audit.spec import GcsAccess
+from landfall_audit.spec import GcsSection
 
 PARTS = "_landfall/_parts/"
 """Prefix of what is being uploaded."""
@@ -30,7 +30,7 @@ class GcsBucket:
     root: str
 
     @classmethod
-    def of(cls, name: str, path: str, settings: GcsAccess) -> "GcsBucket":
+    def of(cls, name: str, path: str, settings: GcsSection) -> "GcsBucket":
         """The bucket with this name, and a prefix in it."""
         url = f"gs://{name}"
         with translate_errors("connect", url):
@@ -79,11 +79,11 @@ class GcsBucket:
             raise
         return True
 
-    def files(self) -> Iterator[FoundFile]:
+    def files(self) -> Iterator[BucketFile]:
         """All files, by one request per thousand. The ETag of a file is its generation."""
         for blob in self._blobs(""):
             name = blob.name.removeprefix(self.root)
-            yield FoundFile(name, str(blob.generation), blob.time_created)
+            yield BucketFile(name, str(blob.generation), blob.time_created)
 
     def read(self, name: str, etag: str, start: int, end: int) -> bytes:
         """Some bytes of a version, by a request with its generation."""

@@ -8,9 +8,9 @@ from typing import BinaryIO
 from hdfs_native import Client, FileReader, FileStatus
 
 from landfall_audit import Unchecked
-from landfall_audit.buckets import CannotCompare, FoundFile, stream_of
+from landfall_audit.buckets import BucketFile, CannotCompare, stream_of
 from landfall_audit.login.hdfs import client_options, translate_errors
-from landfall_audit.spec import HdfsAccess
+from landfall_audit.spec import HdfsSection
 
 STAGING = ".landfall-staging/"
 """Folder of what is not visible."""
@@ -25,7 +25,7 @@ class HdfsFolder:
     root: str
 
     @classmethod
-    def of(cls, authority: str, path: str, settings: HdfsAccess) -> "HdfsFolder":
+    def of(cls, authority: str, path: str, settings: HdfsSection) -> "HdfsFolder":
         """The folder at this path."""
         root = f"/{path.strip('/')}".rstrip("/") + "/"
         url = f"hdfs://{authority}{root}"
@@ -71,7 +71,7 @@ class HdfsFolder:
         except FileNotFoundError:
             return None
 
-    def files(self) -> Iterator[FoundFile]:
+    def files(self) -> Iterator[BucketFile]:
         """All files, without the staging folder. The folder need not exist."""
         with translate_errors("list", self.url):
             found = list(self._files(self.root))
@@ -79,7 +79,7 @@ class HdfsFolder:
             name = each.path.removeprefix(self.root)
             if not name.startswith(STAGING):
                 modified = datetime.fromtimestamp(each.modification_time / 1000, UTC)
-                yield FoundFile(name, _etag(each), modified)
+                yield BucketFile(name, _etag(each), modified)
 
     def read(self, name: str, etag: str, start: int, end: int) -> bytes:
         """Some bytes of a version, looked at before and after: HDFS has no conditional reads."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from botocore.exceptions import ClientError
 
 from landfall_audit import Unchecked, spec
-from landfall_audit.buckets import CannotCompare, FoundFile
+from landfall_audit.buckets import BucketFile, CannotCompare
 from landfall_audit.login.s3 import code_of, s3_client, translate_errors
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _OTHER_VERSION = {"404", "NoSuchKey", "NotFound", "412", "PreconditionFailed", "
 
 
 @dataclass(frozen=True)
-class S3:
+class S3Bucket:
     """A prefix of an S3 bucket. Errors are translated to Landfall's, as in ``store.s3.errors``."""
 
     client: "S3Client"
@@ -27,7 +27,7 @@ class S3:
     root: str
 
     @classmethod
-    def of(cls, bucket: str, path: str, settings: spec.S3Access) -> "S3":
+    def of(cls, bucket: str, path: str, settings: spec.S3Section) -> "S3Bucket":
         """The bucket with this name, and a prefix in it."""
         with translate_errors("connect", f"s3://{bucket}"):
             return cls(s3_client(settings), bucket, f"{path.strip('/')}/".lstrip("/"))
@@ -66,12 +66,12 @@ class S3:
                 return None
             raise
 
-    def files(self) -> Iterator[FoundFile]:
+    def files(self) -> Iterator[BucketFile]:
         """All files, by one request per thousand."""
         for entry in self._entries(""):
             name, etag = entry["Key"].removeprefix(self.root), entry["ETag"].strip('"')
             if name and not (name.endswith("/") and not entry["Size"]):
-                yield FoundFile(name, etag, entry["LastModified"])
+                yield BucketFile(name, etag, entry["LastModified"])
 
     def read(self, name: str, etag: str, start: int, end: int) -> bytes:
         """Some bytes of a version, by a request with its ETag."""

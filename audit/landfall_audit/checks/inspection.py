@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Protocol
 
-from landfall_audit import Fault, Kind, PartitionResult, Unchecked, basenames
+from landfall_audit import Fault, FaultKind, PartitionResult, Unchecked, basenames
 from landfall_audit.buckets import Bucket
 from landfall_audit.checks.partition_check import (
     AuditedPartition,
@@ -23,16 +23,16 @@ from landfall_audit.checks.partition_check import (
 from landfall_audit.checks.range_check import RangeCheck
 from landfall_audit.checks.replacement_check import ReplacementCheck
 from landfall_audit.feeds.log import FeedCursor, FeedFiles, FeedLog
-from landfall_audit.kafka_log import Cursor, Log
+from landfall_audit.kafka_log import LogCursor, RecordLog
 from landfall_audit.ledger.corrections import Range, topic_of
 from landfall_audit.ledger.generations import GenerationReaders, generation_of
 from landfall_audit.ledger.inventory import Inventory, PartitionLifetime
-from landfall_audit.ledger.stored_schemas import StoredSchemas
+from landfall_audit.ledger.stored_schemas import LedgerSchemas
 from landfall_audit.objects.merged_rows import MergedRows
 from landfall_audit.objects.mixed_pool import MixedPool
 from landfall_audit.objects.object_reader import ObjectReader
 from landfall_audit.objects.row_file import RowFile
-from landfall_audit.spec import ConsumerGroup, GroupSpec
+from landfall_audit.spec import AuditedGroup, AuditedSpec
 
 _PARTITIONS = 8
 """How many topic partitions are checked concurrently; each holds one range in memory."""
@@ -108,7 +108,7 @@ class ShowProgress(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class AuditScope:
     """The scope of an audit: topics (all if empty), and one generation or all."""
 
     topics: frozenset[str] = frozenset()
@@ -123,14 +123,14 @@ class Scope:
         return self.generation is None or all(generation_of(key) == self.generation for key in keys)
 
 
-_EVERYTHING = Scope()
+_EVERYTHING = AuditScope()
 
 
 def inspect(
-    group: ConsumerGroup,
+    group: AuditedGroup,
     bucket: Bucket,
-    log: Log | None,
-    scope: Scope = _EVERYTHING,
+    log: RecordLog | None,
+    scope: AuditScope = _EVERYTHING,
     show_progress: ShowProgress = lambda *_: None,
 ) -> Findings:
     """Audit what a group landed; ``log`` is None for a group that lands files.
@@ -142,7 +142,7 @@ def inspect(
     inventory = Inventory(bucket, group.metadata.name, keeps_existing=keeps)
     try:
         source = log or FeedLog(group.spec, inventory.feeds)
-        schemas = StoredSchemas(bucket, group.metadata.name)
+        schemas = LedgerSchemas(bucket, group.metadata.name)
         inspection = _Inspection(group.spec, bucket, source, inventory, schemas)
         findings = inspection.run(scope, show_progress)
         if isinstance(source, FeedLog):
@@ -156,11 +156,11 @@ def inspect(
 class _Inspection:
     def __init__(
         self,
-        spec: GroupSpec,
+        spec: AuditedSpec,
         bucket: Bucket,
-        log: Log,
+        log: RecordLog,
         inventory: Inventory,
-        schemas: StoredSchemas,
+        schemas: LedgerSchemas,
     ) -> None:
         self._log, self._inventory = log, inventory
         self._done, self._lock = 0, Lock()
@@ -178,7 +178,7 @@ class _Inspection:
         self._ranges = RangeCheck(self._readers, objects, self._merged, mixed, self._pool)
         self._replaced = ReplacementCheck(inventory, objects, self._merged, mixed)
 
-    def run(self, scope: Scope, show_progress: ShowProgress) -> Findings:
+    def run(self, scope: AuditScope, show_progress: ShowProgress) -> Findings:
         by_partition: dict[tuple[str, int], list[PartitionLifetime]] = {}
         for lifetime in self._inventory.partitions():
             if scope.has_topic(lifetime.topic):
@@ -213,7 +213,7 @@ class _Inspection:
         return self._summed_up(checks, scope)
 
     def _check_replaced(
-        self, checks: Mapping[tuple[str, int], PartitionCheck], scope: Scope
+        self, checks: Mapping[tuple[str, int], PartitionCheck], scope: AuditScope
     ) -> None:
         """Run the checks that need more than one range, and add to the findings."""
         rows = {topic: self._readers.of(topic).rows for topic in self._findings.topics}
@@ -225,7 +225,7 @@ class _Inspection:
             self._merged.check.add_fault(fault)
 
     def _summed_up(
-        self, checks: Mapping[tuple[str, int], PartitionCheck], scope: Scope
+        self, checks: Mapping[tuple[str, int], PartitionCheck], scope: AuditScope
     ) -> Findings:
         """Everything that was found, in the order of the topic partitions."""
         findings, moved, waiting = self._findings, set[str](), set[int]()
@@ -244,7 +244,7 @@ class _Inspection:
         for key, size in self._inventory.unnamed():
             if key not in moved and scope.has_topic(topic_of(key)) and self._stays(key):
                 names = "no REPLACE's list names" if basenames.is_new(key) else "no COMMIT names"
-                findings.add_fault(Fault(Kind.EXTRA, key, f"{size} bytes that {names}"))
+                findings.add_fault(Fault(FaultKind.EXTRA, key, f"{size} bytes that {names}"))
         findings.waiting = len(waiting)
         return findings
 
@@ -268,7 +268,7 @@ class _Inspection:
     def _check_partition(
         self,
         lifetime: PartitionLifetime,
-        scope: Scope,
+        scope: AuditScope,
         check: PartitionCheck,
         advanced: Callable[[int], None],
     ) -> None:
@@ -299,10 +299,10 @@ class _Inspection:
                 self._ranges.leave_unchecked(audited, range_, Unchecked.GENERATION)
             advanced(range_.end - range_.start)
 
-    def _cursor(self, lifetime: PartitionLifetime) -> Cursor | FeedCursor:
+    def _cursor(self, lifetime: PartitionLifetime) -> LogCursor | FeedCursor:
         if isinstance(self._log, FeedLog):
             return FeedCursor(self._log, lifetime.topic, lifetime.lifetime)
-        return Cursor(self._log, lifetime.topic, lifetime.partition)
+        return LogCursor(self._log, lifetime.topic, lifetime.partition)
 
     def _held(self, lifetime: PartitionLifetime) -> tuple[int, int] | None:
         """The offsets that Kafka still holds of this topic; None if it was deleted or recreated."""

@@ -42,7 +42,7 @@ ELSEWHERE = "elsewhere"
 
 
 @dataclass(frozen=True)
-class KafkaRecords:
+class ReferenceRecords:
     """Visible records of a range as Kafka holds them, in order; three arrays of one length.
 
     Attributes:
@@ -89,7 +89,7 @@ _NameOfRow = Callable[[ObjectRows, int], Hashable]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RangeRules:
     """Expectations of a range.
 
     Attributes:
@@ -104,7 +104,7 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _ObjectRows:
     """The rows of all objects, one object after the other."""
 
     offsets: Int64s
@@ -113,7 +113,7 @@ class _Rows:
     opaque: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, objects: Sequence[ObjectRows], offsets: Sequence[Int64s]) -> "_Rows":
+    def of(cls, objects: Sequence[ObjectRows], offsets: Sequence[Int64s]) -> "_ObjectRows":
         places = [np.full(len(o.hashes), o.place, np.int64) for o in objects]
         opaque = [np.full(len(o.hashes), o.is_opaque, np.int64) for o in objects]
         hashes = _joined([o.hashes for o in objects])
@@ -121,7 +121,10 @@ class _Rows:
 
 
 def judge(
-    records: KafkaRecords, objects: Sequence[ObjectRows], rules: Rules, result: PartitionResult
+    records: ReferenceRecords,
+    objects: Sequence[ObjectRows],
+    rules: RangeRules,
+    result: PartitionResult,
 ) -> Mapping[str, Int64s]:
     """Compare one range and add what is found to the result of its topic partition.
 
@@ -154,7 +157,10 @@ def _joined(arrays: Sequence[Int64s]) -> Int64s:
 
 
 def _compare_counts(
-    records: KafkaRecords, objects: Sequence[ObjectRows], rules: Rules, result: PartitionResult
+    records: ReferenceRecords,
+    objects: Sequence[ObjectRows],
+    rules: RangeRules,
+    result: PartitionResult,
 ) -> None:
     """Compare only the number of rows: neither offsets nor payloads identify them."""
     expected, rows = len(records.offsets) - rules.filtered, sum(len(o.hashes) for o in objects)
@@ -171,14 +177,14 @@ def _compare_counts(
 
 
 def _compare_offsets(
-    records: KafkaRecords,
+    records: ReferenceRecords,
     objects: Sequence[ObjectRows],
     offsets: Sequence[Int64s],
-    rules: Rules,
+    rules: RangeRules,
     result: PartitionResult,
 ) -> Mapping[str, Int64s]:
     """Compare row by row; ``offsets`` has one array per object."""
-    rows = _Rows.of(objects, offsets)
+    rows = _ObjectRows.of(objects, offsets)
     at = np.searchsorted(records.offsets, rows.offsets)
     is_record = at < len(records.offsets)
     is_record[is_record] = records.offsets[at[is_record]] == rows.offsets[is_record]
@@ -224,7 +230,10 @@ def _compare_offsets(
 
 
 def _add_missing(
-    records: KafkaRecords, absent: npt.NDArray[np.bool_], rules: Rules, result: PartitionResult
+    records: ReferenceRecords,
+    absent: npt.NDArray[np.bool_],
+    rules: RangeRules,
+    result: PartitionResult,
 ) -> None:
     missing = max(int(absent.sum()) - rules.filtered, 0)
     result.expected += len(records.offsets) - min(rules.filtered, int(absent.sum()))
@@ -265,7 +274,9 @@ def _out_of_order(offsets: Int64s) -> int:
 # ----------------------------------------------------------------------- rows without offsets
 
 
-def _matched(records: KafkaRecords, data: Sequence[ObjectRows], lettered: Int64s) -> list[Int64s]:
+def _matched(
+    records: ReferenceRecords, data: Sequence[ObjectRows], lettered: Int64s
+) -> list[Int64s]:
     """For each object, the offset of the record that each of its rows is, or ``NO_RECORD``."""
     is_open = ~np.isin(records.offsets, lettered)
     matched: list[Int64s | None] = [None] * len(data)
@@ -298,7 +309,7 @@ class _Matching:
         taken: positions that a row has matched.
     """
 
-    records: KafkaRecords
+    records: ReferenceRecords
     open_: Int64s
     objects: Sequence[ObjectRows]
     positions: "list[array[int]]" = field(init=False)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from landfall_audit import Fault, Kind, PartitionResult, Unchecked
+from landfall_audit import Fault, FaultKind, PartitionResult, Unchecked
 from landfall_audit.buckets import CannotCompare
 from landfall_audit.checks.judge import Int64s
 from landfall_audit.feeds.log import FeedCursor
-from landfall_audit.kafka_log import Cursor
+from landfall_audit.kafka_log import LogCursor
 from landfall_audit.ledger.corrections import Range
 from landfall_audit.objects.rows import Read
 from landfall_audit.route_evaluator import Source
@@ -67,7 +67,7 @@ class PartitionCheck(KeptFaults):
         """Count an object that was read, and report it if it is damaged."""
         self.objects += 1
         if read.damage:
-            self.add_fault(Fault(Kind.DAMAGED, key, read.damage))
+            self.add_fault(Fault(FaultKind.DAMAGED, key, read.damage))
         if read.order.why_opaque:
             self.add_undecided(read.order.why_opaque, len(read.hashes))
         return read
@@ -89,7 +89,7 @@ class AuditedPartition:
 
     source: Source
     check: PartitionCheck
-    cursor: Cursor | FeedCursor
+    cursor: LogCursor | FeedCursor
     held: tuple[int, int] | None
     compacted: bool
     truncated: Sequence[tuple[int, int]] = ()
@@ -109,7 +109,7 @@ class AuditedPartition:
             return
         for wrong, rows in offsets.items():
             for offset in rows[:FAULTS_KEPT].tolist():
-                self.check.add_fault(Fault(Kind.ROW, self.cursor.row_name(offset), wrong))
+                self.check.add_fault(Fault(FaultKind.ROW, self.cursor.row_name(offset), wrong))
             self.check.faults_more += len(rows[FAULTS_KEPT:])
 
     @property

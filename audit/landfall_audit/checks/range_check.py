@@ -12,29 +12,29 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from landfall_audit import Fault, Kind, Unchecked, basenames
+from landfall_audit import Fault, FaultKind, Unchecked, basenames
 from landfall_audit.buckets import CannotCompare
 from landfall_audit.checks import wrong_values
 from landfall_audit.checks.judge import (
     DEAD_LETTERS,
     ELSEWHERE,
     UNKNOWN,
-    KafkaRecords,
     ObjectRows,
-    Rules,
+    RangeRules,
+    ReferenceRecords,
     judge,
 )
 from landfall_audit.checks.partition_check import AuditedPartition
 from landfall_audit.checks.range_readers import Readers
-from landfall_audit.errors import Reason, Stalled
+from landfall_audit.errors import AuditReason, AuditStalled
 from landfall_audit.feeds.part_counts import wrong_counts
-from landfall_audit.ledger.corrections import Content, Piece, Range
+from landfall_audit.ledger.corrections import Content, CorrectedRows, Range
 from landfall_audit.ledger.generations import GenerationReaders
 from landfall_audit.objects import rows
 from landfall_audit.objects.merged_rows import MergedRows
 from landfall_audit.objects.mixed_pool import MixedPool
 from landfall_audit.objects.object_reader import ObjectReader
-from landfall_audit.objects.rows import Read, Record, Rows
+from landfall_audit.objects.rows import MessageLike, Read, Rows
 from landfall_audit.payloads import Undecided
 from landfall_audit.route_evaluator import Headers, RouteEvaluator, Source
 
@@ -43,9 +43,9 @@ from landfall_audit.route_evaluator import Headers, RouteEvaluator, Source
 class _Comparison:
     """The parts of a range that are compared; ``codes`` are numbers of output partitions."""
 
-    records: KafkaRecords
+    records: ReferenceRecords
     objects: Sequence[ObjectRows]
-    rules: Rules
+    rules: RangeRules
     codes: dict[str, int]
 
     @property
@@ -94,8 +94,8 @@ class RangeCheck:
         try:
             own = [key for key in keys if key not in range_.replayed]
             self._compare(audited, range_, own, (readers, reader))
-        except Stalled as stalled:
-            if stalled.reason is not Reason.DATA_LOSS:
+        except AuditStalled as stalled:
+            if stalled.reason is not AuditReason.DATA_LOSS:
                 raise
             self.leave_unchecked(audited, range_, Unchecked.GONE)
         except CannotCompare as cannot:
@@ -129,10 +129,10 @@ class RangeCheck:
         left_out = range_.filtered + range_.lost + range_.dead_letters_expired
         mixed = [piece for piece in range_.pieces if piece.content is Content.MIXED]
         payloads = reader.compares_mixed if mixed else reader.hash_of is not None
-        rules = Rules(payloads, left_out, audited.compacted)
+        rules = RangeRules(payloads, left_out, audited.compacted)
         compared = _Comparison(records, [*lettered, *landed], rules, codes)
         for wrong_count in wrong_counts(range_, records, compared.objects):
-            check.add_fault(Fault(Kind.LEDGER, f"slot {range_.slot}", wrong_count))
+            check.add_fault(Fault(FaultKind.LEDGER, f"slot {range_.slot}", wrong_count))
         if any(reader.unchecked.values()) and payloads:
             check.result.add_unchecked(sum(len(o.hashes) for o in landed), Unchecked.COLUMNS)
         if mixed:
@@ -149,7 +149,7 @@ class RangeCheck:
         self,
         audited: AuditedPartition,
         range_: Range,
-        records: KafkaRecords,
+        records: ReferenceRecords,
         offsets: Iterable[int],
         keys: Sequence[str],
     ) -> None:
@@ -182,7 +182,7 @@ class RangeCheck:
         self,
         audited: AuditedPartition,
         compared: _Comparison,
-        mixed: Sequence[Piece],
+        mixed: Sequence[CorrectedRows],
         reader: Rows,
     ) -> None:
         """Compare the remaining objects, and collect records that may be in the mixed ones."""
@@ -227,7 +227,7 @@ class RangeCheck:
         lettered: list[ObjectRows],
         codes: dict[str, int],
         readers: Readers,
-    ) -> KafkaRecords:
+    ) -> ReferenceRecords:
         """The records of a range; ``codes`` gets a number for each output partition."""
         letters = {
             offset
@@ -253,11 +253,11 @@ class RangeCheck:
             undecided.append(bool(why))
         columns = np.frombuffer(flat, np.int64).reshape(-1, 3)
         is_undecided = np.frombuffer(undecided, np.bool_) if any(undecided) else None
-        return KafkaRecords(columns[:, 0], columns[:, 1], columns[:, 2], undecided=is_undecided)
+        return ReferenceRecords(columns[:, 0], columns[:, 1], columns[:, 2], undecided=is_undecided)
 
 
 def _place(
-    route: RouteEvaluator | None, source: Source, message: Record, codes: dict[str, int]
+    route: RouteEvaluator | None, source: Source, message: MessageLike, codes: dict[str, int]
 ) -> int:
     """The number of the output partition in which the row of a record must be."""
     if route is None:
@@ -267,14 +267,16 @@ def _place(
     return UNKNOWN if path is None else codes.setdefault(path, len(codes))
 
 
-def _may_be_in(piece: Piece, place: int, records: KafkaRecords) -> npt.NDArray[np.bool_]:
+def _may_be_in(
+    piece: CorrectedRows, place: int, records: ReferenceRecords
+) -> npt.NDArray[np.bool_]:
     """Return which records may have a row among the mixed ones."""
     is_here = np.isin(records.places, [place, UNKNOWN])
     return is_here & (piece.first <= records.offsets) & (records.offsets <= piece.last)
 
 
 def _rows_of(
-    pieces: Iterable[Piece], reads: Iterable[Future[Read]], codes: dict[str, int]
+    pieces: Iterable[CorrectedRows], reads: Iterable[Future[Read]], codes: dict[str, int]
 ) -> Iterator[tuple[int, ObjectRows]]:
     for piece, read in zip(pieces, reads, strict=True):
         yield piece.first, _object_rows(piece.key, read.result(), codes, piece.run)
@@ -309,7 +311,7 @@ def _object_rows(key: str, read: Read, codes: dict[str, int], run: int) -> Objec
     )
 
 
-def _headers(message: Record) -> Headers:
+def _headers(message: MessageLike) -> Headers:
     """The headers of a message; none if the client cannot read them, as names that are no UTF-8."""
     try:
         # Through map, or the interpreter may notice the client's error too late.

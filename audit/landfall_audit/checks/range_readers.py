@@ -6,7 +6,7 @@ from landfall_audit.objects import rows
 from landfall_audit.objects.rows import FormatNotSupported, Rows
 from landfall_audit.payloads import Schemas
 from landfall_audit.route_evaluator import RouteEvaluator, RouteNotSupported
-from landfall_audit.spec import GroupSpec
+from landfall_audit.spec import AuditedSpec
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Readers:
     route: RouteEvaluator | None
 
     @classmethod
-    def of(cls, spec: GroupSpec, schemas: Schemas) -> "Readers":
+    def of(cls, spec: AuditedSpec, schemas: Schemas) -> "Readers":
         """How to read what this group lands."""
         try:
             found = rows.rows_of(spec, schemas)

@@ -11,7 +11,7 @@ from itertools import groupby
 
 import numpy as np
 
-from landfall_audit import Fault, Kind, PartitionResult, Unchecked
+from landfall_audit import Fault, FaultKind, PartitionResult, Unchecked
 from landfall_audit.checks.judge import Int64s
 from landfall_audit.ledger.corrections import topic_of, topic_partition
 from landfall_audit.ledger.inventory import Inventory, KeptCopy, MergedObject
@@ -48,7 +48,7 @@ class ReplacementCheck:
                     yield from self._new_object(merged)
         for key in self._inventory.still_visible():
             if has_topic(topic_of(key)) and self._objects.is_there(key):
-                yield Fault(Kind.RETIRED, key, "was replaced, and is still visible")
+                yield Fault(FaultKind.RETIRED, key, "was replaced, and is still visible")
         copies = (c for c in self._inventory.copies() if has_topic(topic_of(c.original)))
         yield from (fault for fault in pool.map(self._copy_fault, copies) if fault)
 
@@ -60,17 +60,19 @@ class ReplacementCheck:
         rows, crc32 = found
         if rows != merged.rows:
             message = f"has {rows} rows, but its list records {merged.rows}"
-            yield Fault(Kind.REPLACED, merged.key, message)
+            yield Fault(FaultKind.REPLACED, merged.key, message)
         if crc32 != merged.crc32:
-            yield Fault(Kind.DAMAGED, merged.key, "its bytes do not match the CRC-32 in its list")
+            yield Fault(
+                FaultKind.DAMAGED, merged.key, "its bytes do not match the CRC-32 in its list"
+            )
 
     def _copy_fault(self, copy: KeptCopy) -> Fault | None:
         if copy.expected is None:
-            return Fault(Kind.COPY, copy.key, "no object of this name retires in this slot")
+            return Fault(FaultKind.COPY, copy.key, "no object of this name retires in this slot")
         if copy.size != copy.expected:
-            return Fault(Kind.COPY, copy.key, f"has {copy.size} bytes, not {copy.expected}")
+            return Fault(FaultKind.COPY, copy.key, f"has {copy.size} bytes, not {copy.expected}")
         if self._objects.crc32(copy.key) not in {None, copy.crc32}:
-            return Fault(Kind.COPY, copy.key, "has other bytes than the object")
+            return Fault(FaultKind.COPY, copy.key, "has other bytes than the object")
         return None
 
     # ------------------------------------------------------------------------------ mixed rows
@@ -107,7 +109,7 @@ class ReplacementCheck:
         _add(topic, records, found, rules, results)
         if found.too_few:
             yield Fault(
-                Kind.REPLACED,
+                FaultKind.REPLACED,
                 place,
                 f"{rules.left_out} rows were left out as duplicates, "
                 f"but {rules.left_out - found.too_few} records are in no row",
@@ -121,7 +123,7 @@ class ReplacementCheck:
                 continue  # rows cannot be distinguished, or it is damaged
             if wrong := find_wrong_section(offsets, sections):
                 message = f"does not have the {wrong.rows} rows of {wrong.first} to {wrong.last}"
-                yield Fault(Kind.REPLACED, key, message)
+                yield Fault(FaultKind.REPLACED, key, message)
 
     def _rows(self, keys: list[str], reader: Rows) -> tuple[Int64s | None, Int64s]:
         """Offsets, if all have them, and hashes of the rows of some objects."""

@@ -7,9 +7,9 @@ values in memory. Rows that store no offset are named by the record that they we
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
-from landfall_audit import Fault, Kind
-from landfall_audit.objects.rows import Record, Rows
-from landfall_audit.payloads import BadPayload, LeftOut, Undecided
+from landfall_audit import Fault, FaultKind
+from landfall_audit.objects.rows import MessageLike, Rows
+from landfall_audit.payloads import AuditLeftOut, BadPayload, Undecided
 
 MAX_NAMED = 20
 """How many wrong records of a topic partition are named one by one."""
@@ -19,7 +19,7 @@ _SIMPLE = {"double", "number", "decimal", "time"}
 
 
 def faults(
-    name: str, reader: Rows, wrong: Iterable[Record], landed: Mapping[int, object]
+    name: str, reader: Rows, wrong: Iterable[MessageLike], landed: Mapping[int, object]
 ) -> Iterator[Fault]:
     """Yield the fault of each record.
 
@@ -35,16 +35,16 @@ def faults(
         content = landed.get(record.offset(), _NOTHING)
         try:
             expected = reader.content_of(record)
-        except LeftOut as left_out:
-            yield Fault(Kind.VALUE, what, f"is landed, and must be left out: {left_out}")
+        except AuditLeftOut as left_out:
+            yield Fault(FaultKind.VALUE, what, f"is landed, and must be left out: {left_out}")
             continue
         except BadPayload as bad:
-            yield Fault(Kind.VALUE, what, f"is landed, and must be a dead letter: {bad}")
+            yield Fault(FaultKind.VALUE, what, f"is landed, and must be a dead letter: {bad}")
             continue
         except Undecided:
             continue
         if content is not _NOTHING:
-            yield Fault(Kind.VALUE, what, difference(expected, content))
+            yield Fault(FaultKind.VALUE, what, difference(expected, content))
 
 
 def difference(expected: object, landed: object) -> str:

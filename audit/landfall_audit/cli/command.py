@@ -14,15 +14,15 @@ from rich.markup import escape
 
 from landfall_audit import PartitionResult, Unchecked, group_file
 from landfall_audit.buckets import open_buckets
-from landfall_audit.checks.inspection import Findings, Scope, inspect
+from landfall_audit.checks.inspection import AuditScope, Findings, inspect
 from landfall_audit.cli import console
-from landfall_audit.errors import Reason, Retry, Stalled, StoreDenied
+from landfall_audit.errors import AuditReason, AuditRetry, AuditStalled, AuditStoreDenied
 from landfall_audit.feeds.log import FeedFiles
-from landfall_audit.kafka_log import KafkaLog
-from landfall_audit.spec import ConsumerGroup
+from landfall_audit.kafka_log import ClusterLog
+from landfall_audit.spec import AuditedGroup
 
 
-class ExitCode(IntEnum):
+class AuditExitCode(IntEnum):
     """How the command ends; ``arguments.EXIT_CODES`` explains each."""
 
     OK = 0
@@ -78,36 +78,40 @@ class _NothingToCheck(Exception):  # noqa: N818  # states a fact, like StopItera
     """There is nothing that could be checked, which must never pass for a good result."""
 
 
-def audit(arguments: argparse.Namespace) -> ExitCode:  # noqa: PLR0911  # one per way to end
+def audit(arguments: argparse.Namespace) -> AuditExitCode:  # noqa: PLR0911  # one per way to end
     """Audit a group, print the findings or why there are none, and return the exit code."""
     try:
         return _audit(arguments)
-    except Stalled as stalled:
+    except AuditStalled as stalled:
         console.print_error(stalled.reason, str(stalled))
-        return ExitCode.USAGE if stalled.reason is Reason.SPEC_INVALID else ExitCode.STALLED
+        return (
+            AuditExitCode.USAGE
+            if stalled.reason is AuditReason.SPEC_INVALID
+            else AuditExitCode.STALLED
+        )
     except _NothingToCheck as nothing:
         console.print_error("NothingToCheck", str(nothing))
-        return ExitCode.NOTHING
-    except StoreDenied as denied:
-        console.print_error(Reason.STORE_DENIED, str(denied))
-        return ExitCode.STALLED
-    except Retry as error:
+        return AuditExitCode.NOTHING
+    except AuditStoreDenied as denied:
+        console.print_error(AuditReason.STORE_DENIED, str(denied))
+        return AuditExitCode.STALLED
+    except AuditRetry as error:
         console.print_error("Unavailable", str(error))
-        return ExitCode.UNAVAILABLE
+        return AuditExitCode.UNAVAILABLE
     except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
+        return AuditExitCode.INTERRUPTED
     except BrokenPipeError:
         # The reader, such as `head`, closed the pipe; Python flushes standard output once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.OK
+        return AuditExitCode.OK
 
 
-def _audit(arguments: argparse.Namespace) -> ExitCode:
+def _audit(arguments: argparse.Namespace) -> AuditExitCode:
     """The exit code is FAULT if anything is wrong, and UNCHECKED if something was not compared."""
     group = group_file.load(arguments.group, os.environ)
     _require_own_source(group)
-    bucket, log = open_buckets(group.spec), KafkaLog(group) if group.spec.source.kafka else None
-    scope = Scope(frozenset(arguments.topics), arguments.generation)
+    bucket, log = open_buckets(group.spec), ClusterLog(group) if group.spec.source.kafka else None
+    scope = AuditScope(frozenset(arguments.topics), arguments.generation)
     try:
         with console.progress() as progress:
             findings = inspect(group, bucket, log, scope, progress)
@@ -137,15 +141,15 @@ def _require_topics(group: str, wanted: Collection[str], known: Collection[str])
             raise _NothingToCheck(f"the ledger of the group {group} has no topic {topic}{hint}")
 
 
-def _exit_code(findings: Findings, arguments: argparse.Namespace) -> ExitCode:
+def _exit_code(findings: Findings, arguments: argparse.Namespace) -> AuditExitCode:
     if not findings.is_whole:
-        return ExitCode.FAULT
+        return AuditExitCode.FAULT
     if not findings.has_compared:
-        return ExitCode.NOTHING
+        return AuditExitCode.NOTHING
     is_unchecked = findings.unchecked_topics and not arguments.allow_unchecked
     if is_unchecked or (findings.gone_from_source and arguments.require_all):
-        return ExitCode.UNCHECKED
-    return ExitCode.OK
+        return AuditExitCode.UNCHECKED
+    return AuditExitCode.OK
 
 
 def _show(out: Console, findings: Findings, *, by_topic_partition: bool) -> None:
@@ -261,11 +265,11 @@ def _show_unlanded(out: Console, topic: str, feed: FeedFiles) -> None:
         out.print(f"pending: {files} of {name} no number yet")
 
 
-def _require_own_source(group: ConsumerGroup) -> None:
+def _require_own_source(group: AuditedGroup) -> None:
     """Raise SPEC_INVALID for a group that lands what another has landed, which is no evidence."""
     if landed := group.spec.source.landed:
-        raise Stalled(
-            Reason.SPEC_INVALID,
+        raise AuditStalled(
+            AuditReason.SPEC_INVALID,
             f"audit: {group.metadata.name} lands what {landed.group} has landed: audit that group, "
             "whose source is Kafka, and use `landfall verify` and `landfall scan` here",
         )

@@ -27,7 +27,7 @@ def visible(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
-class SafeConsole(Console):
+class AuditConsole(Console):
     """A console that shows control characters of texts instead of sending them."""
 
     def render_str(self, text: str, **options: Any) -> Text:
@@ -38,13 +38,13 @@ class SafeConsole(Console):
 def out() -> Console:
     """The console for results."""
     width = None if sys.stdout.isatty() else PIPE_WIDTH
-    return SafeConsole(highlight=False, soft_wrap=True, width=width)
+    return AuditConsole(highlight=False, soft_wrap=True, width=width)
 
 
 def err() -> Console:
     """The console for everything about the run itself."""
     width = None if sys.stderr.isatty() else PIPE_WIDTH
-    return SafeConsole(stderr=True, highlight=False, soft_wrap=True, width=width)
+    return AuditConsole(stderr=True, highlight=False, soft_wrap=True, width=width)
 
 
 def print_error(what: str, message: str) -> None:
@@ -73,7 +73,7 @@ def counted(number: int, singular: str, plural: str = "") -> str:
 
 
 @dataclass
-class Progress:
+class AuditProgress:
     """Shows how many of how many offsets are compared, once that takes longer than seconds."""
 
     show: Callable[[str], None]
@@ -122,13 +122,13 @@ def _time_text(seconds: int) -> str:
 
 
 @contextmanager
-def progress() -> Iterator[Progress]:
+def progress() -> Iterator[AuditProgress]:
     """Provide what shows how far the audit is: in lines, or on a terminal in place."""
     console = err()
     if not console.is_terminal:
-        yield Progress(lambda text: console.print(text, markup=False), _LINE_SECONDS)
+        yield AuditProgress(lambda text: console.print(text, markup=False), _LINE_SECONDS)
         return
     with Live(
         console=console, auto_refresh=False, transient=True, redirect_stdout=sys.stdout.isatty()
     ) as live:
-        yield Progress(lambda text: live.update(Text(text), refresh=True), _LIVE_SECONDS)
+        yield AuditProgress(lambda text: live.update(Text(text), refresh=True), _LIVE_SECONDS)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from landfall_audit import Fault, Kind, untrusted_json
+from landfall_audit import Fault, FaultKind, untrusted_json
 from landfall_audit.buckets import Bucket
 from landfall_audit.gzip_members import MAX_LIST_BYTES, unpacked
 
@@ -66,7 +66,7 @@ SELECT COUNT(*) FROM parked h WHERE topic = ? AND lifetime = (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FeedFilePart:
     """A part of a file: the bytes ``start <= b < end`` of a version.
 
     Attributes:
@@ -128,7 +128,7 @@ class FeedLists:
         """The number after the last one that a DISCOVER has given."""
         return self._ends.get(topic, 0)
 
-    def part(self, topic: str, lifetime: int, number: int) -> Part | None:
+    def part(self, topic: str, lifetime: int, number: int) -> FeedFilePart | None:
         """The part with this number; None if no list has it."""
         query = (
             "SELECT name, etag, size, modified, start, until, skip FROM parts "
@@ -136,7 +136,7 @@ class FeedLists:
         )
         with self._lock:
             row = self._rows.execute(query, (topic, lifetime, number)).fetchone()
-        return Part(*row) if row else None
+        return FeedFilePart(*row) if row else None
 
     def versions(self, topic: str, name: str) -> set[str]:
         """The ETags of a file that have numbers."""
@@ -160,7 +160,7 @@ class FeedLists:
             (_TWICE, "has the former number of another part"),
         ):
             for topic, number, name in self._rows.execute(query, (_MAX_FAULTS,)):
-                yield Fault(Kind.LIST, f"{topic}/0 part {number}", f"{name}: {what}")
+                yield Fault(FaultKind.LIST, f"{topic}/0 part {number}", f"{name}: {what}")
 
     @staticmethod
     def _place(slice_: Any) -> tuple[str, int]:
@@ -188,17 +188,17 @@ class FeedLists:
         slot, first, end = record["header"]["seq"], listed["first"], listed["end"]
         if first != self._ends[topic]:
             message = f"numbers {topic} from {first}, expected {self._ends[topic]}"
-            self._faults.append(Fault(Kind.LIST, f"slot {slot}", message))
+            self._faults.append(Fault(FaultKind.LIST, f"slot {slot}", message))
         self._ends[topic] = end
         try:
             parts = self._read(listed)
         except (OSError, ValueError, EOFError, zlib.error) as error:
             message = f"slot {slot} names it: {error}"
-            self._faults.append(Fault(Kind.LIST, listed["key"], message))
+            self._faults.append(Fault(FaultKind.LIST, listed["key"], message))
             return
         if len(parts) != end - first:
             message = f"slot {slot} records {end - first} parts, the list has {len(parts)}"
-            self._faults.append(Fault(Kind.LIST, listed["key"], message))
+            self._faults.append(Fault(FaultKind.LIST, listed["key"], message))
         self._rows.executemany(
             "INSERT OR IGNORE INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [

@@ -12,14 +12,14 @@ from datetime import UTC, datetime
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, SourceFolder, counts, open_source
 from landfall_audit.feeds.lists import SPAN, FeedLists
-from landfall_audit.objects.rows import Record
+from landfall_audit.objects.rows import MessageLike
 from landfall_audit.readers import Reader
 from landfall_audit.readers.by_name import reader_of
-from landfall_audit.spec import Feed, GroupSpec
+from landfall_audit.spec import AuditedSpec, FeedSection
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FeedRow:
     """A row of a file, with the methods of a Kafka message; its time is its file's."""
 
     position: int
@@ -64,26 +64,26 @@ class FeedFiles:
 
 
 @dataclass(frozen=True)
-class OpenFeed:
+class AuditedFeed:
     """A feed, where its files are, and how they are read."""
 
-    spec: Feed
+    spec: FeedSection
     source: SourceFolder
     reader: Reader | None
 
 
 class FeedLog:
-    """The feeds of a group as a ``kafka_log.Log``, for many threads at once."""
+    """The feeds of a group as a ``kafka_log.RecordLog``, for many threads at once."""
 
-    def __init__(self, spec: GroupSpec, lists: FeedLists) -> None:
+    def __init__(self, spec: AuditedSpec, lists: FeedLists) -> None:
         """Open where the files are; nothing is read yet.
 
         Raises:
             StoreDenied: credentials are missing.
         """
         self._lists = lists
-        self._feeds: Mapping[str, OpenFeed] = {
-            feed.topic: OpenFeed(feed, open_source(feed), reader_of(feed))
+        self._feeds: Mapping[str, AuditedFeed] = {
+            feed.topic: AuditedFeed(feed, open_source(feed), reader_of(feed))
             for feed in spec.source.files
         }
 
@@ -104,13 +104,13 @@ class FeedLog:
         del topic
         return False
 
-    def records(self, topic: str, partition: int, start: int) -> Iterator[Record]:
+    def records(self, topic: str, partition: int, start: int) -> Iterator[MessageLike]:
         """Every row from an offset to the end of the feed, of its present lifetime."""
         del partition
         end = self._lists.end(topic) * SPAN
         return FeedCursor(self, topic, self._lists.lifetime(topic)).take(start, end)
 
-    def rows(self, topic: str, lifetime: int, number: int) -> Iterator[Record]:
+    def rows(self, topic: str, lifetime: int, number: int) -> Iterator[MessageLike]:
         """The rows of a part that are landed under its number.
 
         Raises:
@@ -123,7 +123,7 @@ class FeedLog:
             raise CannotCompare(Unchecked.FILE)
         for row, found in enumerate(feed.reader(feed.source, part)):
             if row >= part.skip:
-                yield Row(number * SPAN + row, found.value, found.key, part.modified)
+                yield FeedRow(number * SPAN + row, found.value, found.key, part.modified)
 
     def row_name(self, topic: str, lifetime: int, offset: int) -> str:
         """The feed, file, part and row that an offset is, for people."""
@@ -136,7 +136,7 @@ class FeedLog:
         now = datetime.now(UTC)
         return {topic: self._unlanded(topic, feed, now) for topic, feed in self._feeds.items()}
 
-    def _unlanded(self, topic: str, feed: OpenFeed, now: datetime) -> FeedFiles:
+    def _unlanded(self, topic: str, feed: AuditedFeed, now: datetime) -> FeedFiles:
         pending = changed = 0
         for file in feed.source.files():
             if counts(feed.spec, file.name) and now - file.modified >= feed.spec.settle:
@@ -154,7 +154,7 @@ class FeedCursor:
     topic: str
     lifetime: int
 
-    def take(self, start: int, end: int) -> Iterator[Record]:
+    def take(self, start: int, end: int) -> Iterator[MessageLike]:
         """Every row with ``start <= offset < end``.
 
         Raises:
@@ -168,7 +168,7 @@ class FeedCursor:
                 if row.offset() + 1 >= end:
                     break
 
-    def again(self, start: int, end: int) -> Iterator[Record]:
+    def again(self, start: int, end: int) -> Iterator[MessageLike]:
         """The rows of a range once more."""
         return self.take(start, end)
 

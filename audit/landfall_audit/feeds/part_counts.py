@@ -7,13 +7,13 @@ formats with offsets show which rows of data objects belong to which part.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from landfall_audit.checks.judge import DEAD_LETTERS, Int64s, KafkaRecords, ObjectRows
+from landfall_audit.checks.judge import DEAD_LETTERS, Int64s, ObjectRows, ReferenceRecords
 from landfall_audit.feeds.lists import SPAN
 from landfall_audit.ledger.corrections import Range
 
 
 def wrong_counts(
-    range_: Range, records: KafkaRecords, objects: Sequence[ObjectRows]
+    range_: Range, records: ReferenceRecords, objects: Sequence[ObjectRows]
 ) -> Iterator[str]:
     """Describe each part that is counted otherwise than it was landed.
 

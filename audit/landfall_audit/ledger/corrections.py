@@ -36,7 +36,7 @@ class Content(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CorrectedRows:
     """Rows of a replacement, all from one range.
 
     Attributes:
@@ -91,11 +91,11 @@ class Range:
     dead_letters_expired: int = 0
     replayed: frozenset[str] = frozenset()
     runs: dict[str, int] = field(default_factory=dict)
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[CorrectedRows, ...] = ()
     parts: dict[int, tuple[int, int, int]] | None = None
 
 
-class Corrections:
+class CorrectedObjects:
     """The objects that a ledger names, and their outcomes. Used from one thread only."""
 
     def __init__(self, rows: sqlite3.Connection) -> None:

@@ -11,8 +11,8 @@ from landfall_audit import basenames, untrusted_json
 from landfall_audit.checks.range_readers import Readers
 from landfall_audit.ledger.corrections import Range
 from landfall_audit.ledger.inventory import Inventory
-from landfall_audit.ledger.stored_schemas import StoredSchemas
-from landfall_audit.spec import GroupSpec, TopicSpecs
+from landfall_audit.ledger.stored_schemas import LedgerSchemas
+from landfall_audit.spec import AuditedSpec, AuditedTopics
 
 _SECTIONS = ("decode", "transforms", "route", "topics")
 """Sections of today's spec that a stored one replaces; of ``output``, all but the location."""
@@ -21,11 +21,11 @@ _SECTIONS = ("decode", "transforms", "route", "topics")
 class GenerationReaders:
     """Readers by topic and generation. Thread-safe."""
 
-    def __init__(self, spec: GroupSpec, inventory: Inventory, schemas: StoredSchemas) -> None:
+    def __init__(self, spec: AuditedSpec, inventory: Inventory, schemas: LedgerSchemas) -> None:
         """Read no stored spec yet."""
         self._spec, self._inventory, self._schemas = spec, inventory, schemas
         self._lock = threading.Lock()
-        self._specs: dict[int | None, TopicSpecs] = {None: TopicSpecs.of(spec)}
+        self._specs: dict[int | None, AuditedTopics] = {None: AuditedTopics.of(spec)}
         self._known: dict[tuple[str, int | None], Readers] = {}
 
     def of_range(self, topic: str, range_: Range) -> Readers:
@@ -50,11 +50,11 @@ class GenerationReaders:
         with self._lock:
             return [readers for (name, _), readers in self._known.items() if name == topic]
 
-    def _specs_of(self, generation: int | None) -> TopicSpecs:
+    def _specs_of(self, generation: int | None) -> AuditedTopics:
         if generation not in self._specs:
             body = None if generation is None else self._inventory.spec_of(generation)
             spec = self._spec if body is None else _laid_over(self._spec, body)
-            self._specs[generation] = TopicSpecs.of(spec)
+            self._specs[generation] = AuditedTopics.of(spec)
         return self._specs[generation]
 
 
@@ -64,7 +64,7 @@ def generation_of(key: str) -> int | None:
     return name.generation if name else None
 
 
-def _laid_over(spec: GroupSpec, body: bytes) -> GroupSpec:
+def _laid_over(spec: AuditedSpec, body: bytes) -> AuditedSpec:
     """Today's spec with another one's stored sections; today's own if those cannot be read."""
     whole = spec.model_dump(mode="json", by_alias=True)
     try:
@@ -73,6 +73,6 @@ def _laid_over(spec: GroupSpec, body: bytes) -> GroupSpec:
             "topics": stored.get("topics", []),
             "output": {**whole["output"], **stored.get("output", {})},
         }
-        return GroupSpec.model_validate({**whole, **sections})
+        return AuditedSpec.model_validate({**whole, **sections})
     except (ValueError, TypeError):
         return spec

@@ -9,7 +9,7 @@ range ends. See the guides "When an hour is complete" and "Landing by a schedule
 from collections.abc import Iterator
 from typing import Any
 
-from landfall_audit import Fault, Kind
+from landfall_audit import Fault, FaultKind
 
 _TopicPartition = tuple[str, int]
 
@@ -29,12 +29,12 @@ class Horizons:
         for entry in record["entries"] if record["type"] == "FINALIZE" else ():
             if problem := self._problem(record, entry):
                 slot = f"slot {record['header']['seq']}"
-                yield Fault(Kind.HORIZON, slot, f"{entry['topic']}: {problem}")
+                yield Fault(FaultKind.HORIZON, slot, f"{entry['topic']}: {problem}")
             self._until[entry["topic"]] = entry["until"]
         if record["type"] == "RUN":
             slot = f"slot {record['header']['seq']}"
             for problem in self._problems_of_run(record):
-                yield Fault(Kind.HORIZON, slot, problem)
+                yield Fault(FaultKind.HORIZON, slot, problem)
             complete = {e["topic"]: e.get("complete", -1) for e in record["topics"]}
             self._until |= {topic: until for topic, until in complete.items() if until >= 0}
 

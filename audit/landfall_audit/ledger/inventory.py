@@ -19,14 +19,14 @@ from typing import Any
 
 import msgspec
 
-from landfall_audit import Fault, Kind, basenames, untrusted_json
+from landfall_audit import Fault, FaultKind, basenames, untrusted_json
 from landfall_audit.buckets import Bucket
 from landfall_audit.feeds.lists import FeedLists
 from landfall_audit.ledger import slots
-from landfall_audit.ledger.corrections import Corrections, Range, topic_of
+from landfall_audit.ledger.corrections import CorrectedObjects, Range, topic_of
 from landfall_audit.ledger.horizons import Horizons
 from landfall_audit.ledger.old_rows import RangeName
-from landfall_audit.ledger.replacements import Replacements
+from landfall_audit.ledger.replacements import LedgerReplacements
 from landfall_audit.objects.mixed_rows import MixedSection
 
 _DATA = re.compile(rf"([^/=]*=[^/]*/)*[A-Za-z0-9._-]+/.+/{basenames.PATTERN}")
@@ -34,7 +34,7 @@ _DATA = re.compile(rf"([^/=]*=[^/]*/)*[A-Za-z0-9._-]+/.+/{basenames.PATTERN}")
 _SYSTEM = re.compile(r"([^/=]*=[^/]*/)+_landfall/owner\.json$|_landfall/")
 """Keys of what Landfall needs besides: a destination has the name of the group that owns it."""
 _EXPIRED = re.compile(r"([0-9]{20})\.json")
-_FOLDERS = {Kind.SCHEMA: "0-schemas", Kind.SPEC: "0-specs"}
+_FOLDERS = {FaultKind.SCHEMA: "0-schemas", FaultKind.SPEC: "0-specs"}
 _ROWS = 256
 """How many rows of a query are fetched at a time."""
 _SCHEMA = """
@@ -121,14 +121,14 @@ class Inventory:
         # SQLite keeps a nameless database in a temporary file.
         self._rows = sqlite3.connect("", check_same_thread=False)
         self._rows.executescript(_SCHEMA)
-        self._corrections = Corrections(self._rows)
-        self._replacements = Replacements(self._rows, bucket)
+        self._corrections = CorrectedObjects(self._rows)
+        self._replacements = LedgerReplacements(self._rows, bucket)
         self._horizons = Horizons()
         self.feeds = FeedLists(bucket)
         self.faults: list[Fault] = []
         self.applied_through = -1
         self.slots = self.unrelated = self.markers = 0
-        self._stored: dict[tuple[Kind, str], int] = {}
+        self._stored: dict[tuple[FaultKind, str], int] = {}
         self._specs: dict[int, str] = {}
         self._first_generation = sys.maxsize
         self._list_objects()
@@ -197,7 +197,7 @@ class Inventory:
         name = self._specs.get(generation)
         if name is None:
             return None
-        key = f"_landfall/{self._group}/{_FOLDERS[Kind.SPEC]}/{name}.json"
+        key = f"_landfall/{self._group}/{_FOLDERS[FaultKind.SPEC]}/{name}.json"
         try:
             with self._bucket.open(key) as stream:
                 body = stream.read()
@@ -340,7 +340,7 @@ class Inventory:
                 self.slots += 1
                 previous_hash = hashlib.sha256(body).hexdigest()
         except (ValueError, KeyError, TypeError) as error:
-            self.faults.append(Fault(Kind.LEDGER, f"slot {self.slots}", str(error)))
+            self.faults.append(Fault(FaultKind.LEDGER, f"slot {self.slots}", str(error)))
         self.faults += self._replacements.settle(self.applied_through)
         self._corrections.expire(self.expired_through())
         self._stored = self._replacements.stored | self._stored
@@ -390,11 +390,11 @@ class Inventory:
         slot = record["header"]["seq"]
         for part in (record, *record.get("slices", ())):
             for name in part.get("schemas", ()):
-                self._stored.setdefault((Kind.SCHEMA, name), slot)
+                self._stored.setdefault((FaultKind.SCHEMA, name), slot)
         if record["type"] == "OPEN":
             self._first_generation = min(self._first_generation, record["generation"])
         if record["type"] == "OPEN" and record.get("spec"):
-            self._stored.setdefault((Kind.SPEC, record["spec"]), slot)
+            self._stored.setdefault((FaultKind.SPEC, record["spec"]), slot)
             self._specs[record["generation"]] = record["spec"]
 
     def _add_content(self, record: Any) -> None:

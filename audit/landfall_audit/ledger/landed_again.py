@@ -13,9 +13,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from landfall_audit import Fault, Kind
+from landfall_audit import Fault, FaultKind
 from landfall_audit.ledger.corrections import topic_of, topic_partition
-from landfall_audit.ledger.replaced_lists import AgainRange, ListedObject, NewObject, ReplacedList
+from landfall_audit.ledger.replaced_lists import (
+    AgainRange,
+    ListedObject,
+    ReplacedList,
+    ReplacementObject,
+)
 
 _SCHEMA = """
 CREATE TABLE former_ranges (swap INTEGER, topic, partition, lifetime, start, until, slot, filtered,
@@ -109,7 +114,7 @@ class Swap:
     undoes: int
 
 
-class LandedAgain:
+class RangeReplacer:
     """Replaces ranges, in the tables of ``Replacements`` and ``Inventory``."""
 
     def __init__(self, rows: sqlite3.Connection) -> None:
@@ -167,7 +172,7 @@ class LandedAgain:
             keys |= {key for (key,) in self._rows.execute(_PIECES, name).fetchall()}
             for key in sorted(keys - retire):
                 message = f"its rows were landed again in slot {swap.slot}, and it stays"
-                yield Fault(Kind.REPLACED, key, message)
+                yield Fault(FaultKind.REPLACED, key, message)
 
     def _counting(self, objects: str | None, slot: int) -> Iterator[str]:
         """Yield which of these objects count at a slot, or the outcome of replayed ones."""
@@ -199,7 +204,7 @@ class LandedAgain:
         """Add the ranges of a backfill, with the objects that have their rows."""
         slot = f"slot {swap.slot}"
         if wrong := _uncovered(swap.ranges, listed.landed_again):
-            yield Fault(Kind.REPLACED, slot, f"{wrong} was not landed again as a whole")
+            yield Fault(FaultKind.REPLACED, slot, f"{wrong} was not landed again as a whole")
         lifetimes = {(name.topic, name.partition): name.lifetime for name in swap.ranges}
         landed = [_Landed(again) for again in listed.landed_again]
         yield from _assign(landed, listed.objects, slot)
@@ -249,12 +254,14 @@ class _Landed:
         if self.rows != again.landed + again.dead_lettered:
             expected = again.landed + again.dead_lettered
             message = f"{name} has {self.rows} rows in objects, not {expected}"
-            yield Fault(Kind.REPLACED, slot, message)
+            yield Fault(FaultKind.REPLACED, slot, message)
         if again.counted != again.end - again.start:
-            yield Fault(Kind.REPLACED, slot, f"{name} counts {again.counted} offsets")
+            yield Fault(FaultKind.REPLACED, slot, f"{name} counts {again.counted} offsets")
 
 
-def _assign(landed: Sequence[_Landed], objects: Iterable[NewObject], slot: str) -> Iterator[Fault]:
+def _assign(
+    landed: Sequence[_Landed], objects: Iterable[ReplacementObject], slot: str
+) -> Iterator[Fault]:
     """Add the rows of objects to the ranges that they are of."""
     starts = [(*each.identity, each.again.start) for each in landed]
     for new in objects:
@@ -269,7 +276,7 @@ def _assign(landed: Sequence[_Landed], objects: Iterable[NewObject], slot: str) 
             else:
                 first, last = section.first_offset, section.last_offset
                 message = f"{slot}: has rows from {first} to {last}, of no range"
-                yield Fault(Kind.REPLACED, key, message)
+                yield Fault(FaultKind.REPLACED, key, message)
 
 
 def _uncovered(ranges: Sequence[Lifetime], landed_again: Sequence[AgainRange]) -> str:

@@ -4,8 +4,8 @@ from collections import defaultdict, deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from landfall_audit.ledger.corrections import Piece
-from landfall_audit.ledger.replaced_lists import Section
+from landfall_audit.ledger.corrections import CorrectedRows
+from landfall_audit.ledger.replaced_lists import RowSection
 
 
 class RangeName(NamedTuple):
@@ -22,7 +22,7 @@ class OldRows:
     """Rows of a range in an object that retires."""
 
     name: RangeName
-    piece: Piece
+    piece: CorrectedRows
     is_used: bool = False
 
 
@@ -41,7 +41,7 @@ class SourcesOfRows:
         piece = old.piece
         self.exact[piece.place, old.name.partition, piece.first, piece.last].append(old)
 
-    def find(self, place: str, section: Section) -> OldRows | None:
+    def find(self, place: str, section: RowSection) -> OldRows | None:
         """The first that matches the section and was not found yet, or else overlaps it."""
         same = self.exact.get((place, section.partition, section.first_offset, section.last_offset))
         overlapping = (

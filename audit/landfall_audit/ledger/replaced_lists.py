@@ -12,18 +12,18 @@ from typing import Any
 
 import msgspec
 
-from landfall_audit import Kind, untrusted_json
+from landfall_audit import FaultKind, untrusted_json
 from landfall_audit.buckets import Bucket
 from landfall_audit.gzip_members import MAX_LIST_BYTES, unpacked
 
 
-class _Part(msgspec.Struct, frozen=True):
+class _ListPart(msgspec.Struct, frozen=True):
     size: int
 
 
 class _Upload(msgspec.Struct, frozen=True):
     key: str
-    parts: tuple[_Part, ...]
+    parts: tuple[_ListPart, ...]
 
 
 class ListedObject(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ class ListedObject(msgspec.Struct, frozen=True):
         return self.size, self.crc32, self.rows, self.first_offset, self.last_offset
 
 
-class Section(msgspec.Struct, frozen=True):
+class RowSection(msgspec.Struct, frozen=True):
     """Rows of a new object that come from one range of a topic partition."""
 
     partition: int
@@ -66,14 +66,14 @@ class RetiringObject(msgspec.Struct, frozen=True):
     landed: ListedObject
 
 
-class NewObject(msgspec.Struct, frozen=True):
+class ReplacementObject(msgspec.Struct, frozen=True):
     """A replacement, and the sources of its rows.
 
     If it is mixed, its rows are not in the order of its sections.
     """
 
     landed: ListedObject
-    sections: tuple[Section, ...]
+    sections: tuple[RowSection, ...]
     mixed: bool = False
 
 
@@ -87,7 +87,7 @@ class _Offsets(msgspec.Struct, frozen=True):
     end: int
 
 
-class _Piece(msgspec.Struct, frozen=True):
+class _ListPiece(msgspec.Struct, frozen=True):
     topic_partition: _TopicPartition
     offsets: _Offsets
 
@@ -95,7 +95,7 @@ class _Piece(msgspec.Struct, frozen=True):
 class AgainRange(msgspec.Struct, frozen=True):
     """A range that a backfill landed again, and the counts of its offsets by outcome."""
 
-    piece: _Piece
+    piece: _ListPiece
     landed: int
     filtered: int
     dead_lettered: int
@@ -132,7 +132,7 @@ class _MadeBy(msgspec.Struct, frozen=True):
     spec: str
 
 
-class _Head(msgspec.Struct, frozen=True):
+class _ReplacedHead(msgspec.Struct, frozen=True):
     retire: int
     objects: int
     made_by: _MadeBy | None = None
@@ -142,15 +142,15 @@ class ReplacedList(msgspec.Struct, frozen=True):
     """The objects of a list; of a backfill also its ranges, and the spec that it landed them by."""
 
     retire: tuple[RetiringObject, ...]
-    objects: tuple[NewObject, ...]
+    objects: tuple[ReplacementObject, ...]
     landed_again: tuple[AgainRange, ...] = ()
     spec: str = ""
 
     @property
-    def stored(self) -> set[tuple[Kind, str]]:
+    def stored(self) -> set[tuple[FaultKind, str]]:
         """The schemas and specs that it names."""
-        schemas = {(Kind.SCHEMA, name) for each in self.landed_again for name in each.schemas}
-        return schemas | ({(Kind.SPEC, self.spec)} if self.spec else set())
+        schemas = {(FaultKind.SCHEMA, name) for each in self.landed_again for name in each.schemas}
+        return schemas | ({(FaultKind.SPEC, self.spec)} if self.spec else set())
 
 
 def read_list(bucket: Bucket, named: Any) -> ReplacedList:
@@ -164,11 +164,11 @@ def read_list(bucket: Bucket, named: Any) -> ReplacedList:
     if (found := hashlib.sha256(body).hexdigest()) != named["sha256"]:
         raise ValueError(f"has SHA-256 {found[:12]}")
     head, *lines = unpacked(body, MAX_LIST_BYTES).splitlines()
-    says = untrusted_json.decode(head, type=_Head)
+    says = untrusted_json.decode(head, type=_ReplacedHead)
     middle, end = says.retire, says.retire + says.objects
     listed = ReplacedList(
         tuple(untrusted_json.decode(line, type=RetiringObject) for line in lines[:middle]),
-        tuple(untrusted_json.decode(line, type=NewObject) for line in lines[middle:end]),
+        tuple(untrusted_json.decode(line, type=ReplacementObject) for line in lines[middle:end]),
         tuple(untrusted_json.decode(line, type=AgainRange) for line in lines[end:]),
         says.made_by.spec if says.made_by else "",
     )

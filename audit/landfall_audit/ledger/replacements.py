@@ -19,12 +19,23 @@ from typing import Any
 
 import msgspec
 
-from landfall_audit import Fault, Kind, basenames
+from landfall_audit import Fault, FaultKind, basenames
 from landfall_audit.buckets import Bucket
-from landfall_audit.ledger.corrections import Content, Piece, Range, topic_of, topic_partition
-from landfall_audit.ledger.landed_again import LandedAgain, Lifetime, Swap
+from landfall_audit.ledger.corrections import (
+    Content,
+    CorrectedRows,
+    Range,
+    topic_of,
+    topic_partition,
+)
+from landfall_audit.ledger.landed_again import Lifetime, RangeReplacer, Swap
 from landfall_audit.ledger.old_rows import OldRows, RangeName, SourcesOfRows
-from landfall_audit.ledger.replaced_lists import ListedObject, NewObject, ReplacedList, read_list
+from landfall_audit.ledger.replaced_lists import (
+    ListedObject,
+    ReplacedList,
+    ReplacementObject,
+    read_list,
+)
 
 _SCHEMA = """
 CREATE TABLE retiring (key TEXT, slot INTEGER, size INTEGER, crc32 INTEGER, rows INTEGER,
@@ -46,7 +57,7 @@ CREATE TABLE left_out (topic TEXT, partition INTEGER, lifetime INTEGER, start IN
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _ReplaceRecord:
     slot: int
     purpose: str
     listed: Any
@@ -71,7 +82,7 @@ class _Record:
         return self.purpose == "Undo" and self.instead >= 0 and not self.again
 
 
-class Replacements:
+class LedgerReplacements:
     """The REPLACEs of a ledger and their effects. Used from one thread at a time.
 
     Attributes:
@@ -82,11 +93,11 @@ class Replacements:
         """Keep their effects in tables of this database, next to the tables of ``Corrections``."""
         self._rows, self._bucket = rows, bucket
         rows.executescript(_SCHEMA)
-        self._records: list[_Record] = []
-        self._again = LandedAgain(rows)
+        self._records: list[_ReplaceRecord] = []
+        self._again = RangeReplacer(rows)
         self._retired: dict[int, list[ListedObject]] = {}
         self._gone = set[int]()
-        self.stored: dict[tuple[Kind, str], int] = {}
+        self.stored: dict[tuple[FaultKind, str], int] = {}
 
     def add(self, record: Any) -> None:
         """Remember a record if it is a REPLACE or a RETIRED."""
@@ -94,7 +105,7 @@ class Replacements:
             instead, again = record.get("instead", -1), record.get("again", False)
             before = next((r for r in self._records if again and r.slot == instead), None)
             self._records.append(
-                _Record(
+                _ReplaceRecord(
                     record["header"]["seq"],
                     record["purpose"],
                     record["listed"],
@@ -120,12 +131,12 @@ class Replacements:
         decided_again = {r.instead for r in self._records if r.again}
         for record in self._records:
             if record.again and (problem := _why_not_again(record, by_slot.get(record.instead))):
-                yield Fault(Kind.REPLACED, f"slot {record.slot}", problem)
+                yield Fault(FaultKind.REPLACED, f"slot {record.slot}", problem)
             try:
                 listed = read_list(self._bucket, record.listed)
             except (OSError, ValueError, KeyError, TypeError, EOFError, zlib.error) as error:
                 message = f"slot {record.slot} names it: {error}"
-                yield Fault(Kind.REPLACED, record.listed["key"], message)
+                yield Fault(FaultKind.REPLACED, record.listed["key"], message)
                 continue
             for named in listed.stored:
                 self.stored.setdefault(named, record.slot)
@@ -179,40 +190,42 @@ class Replacements:
 
     # -------------------------------------------------------------------------------- records
 
-    def _check(self, record: _Record, listed: ReplacedList) -> Iterator[Fault]:
+    def _check(self, record: _ReplaceRecord, listed: ReplacedList) -> Iterator[Fault]:
         rows, retired = record.listed["rows"], record.listed["retired_rows"]
         slot, left_out = f"slot {record.slot}", record.duplicates
         if left_out < 0 or (record.purpose == "Compact" and rows + left_out != retired):
             message = f"merges {retired} rows into {rows}, and leaves out {left_out}"
-            yield Fault(Kind.REPLACED, slot, message)
+            yield Fault(FaultKind.REPLACED, slot, message)
         for new in listed.objects:
             name = basenames.parse(new.landed.key)
             if name is None or name.plan != record.read_through:
                 message = f"is not named after slot {record.read_through}, but new in {slot}"
-                yield Fault(Kind.REPLACED, new.landed.key, message)
+                yield Fault(FaultKind.REPLACED, new.landed.key, message)
 
-    def _name(self, record: _Record, listed: ReplacedList, *, is_lost: bool) -> Iterator[Fault]:
+    def _name(
+        self, record: _ReplaceRecord, listed: ReplacedList, *, is_lost: bool
+    ) -> Iterator[Fault]:
         for new in listed.objects:
             row = (new.landed.key, new.landed.rows, record.slot, is_lost)
             query = "INSERT OR IGNORE INTO named (key, rows, slot, lost) VALUES (?, ?, ?, ?)"
             if not self._rows.execute(query, row).rowcount:
                 message = f"is new in slot {record.slot}, and was named before"
-                yield Fault(Kind.REPLACED, new.landed.key, message)
+                yield Fault(FaultKind.REPLACED, new.landed.key, message)
 
     def _clean_up(self, slot: int, listed: ReplacedList) -> None:
         """Let new objects be there or away until the REPLACE in a slot has cleaned up."""
         rows = [(slot, new.landed.key) for new in listed.objects]
         self._rows.executemany("UPDATE named SET retired = ? WHERE key = ?", rows)
 
-    def _retain(self, record: _Record, listed: ReplacedList) -> None:
+    def _retain(self, record: _ReplaceRecord, listed: ReplacedList) -> None:
         rows = ((each.landed.key, record.slot, *each.landed.content) for each in listed.retire)
         query = "INSERT OR IGNORE INTO retiring VALUES (?, ?, ?, ?, ?, ?, ?)"
         self._rows.executemany(query, rows)
 
-    def _apply(self, record: _Record, listed: ReplacedList) -> Iterator[Fault]:
+    def _apply(self, record: _ReplaceRecord, listed: ReplacedList) -> Iterator[Fault]:
         for each in listed.retire:
             if problem := self._problem(each.landed):
-                yield Fault(Kind.REPLACED, each.landed.key, f"slot {record.slot}: {problem}")
+                yield Fault(FaultKind.REPLACED, each.landed.key, f"slot {record.slot}: {problem}")
         if record.swap:
             yield from self._swap(record, record.swap, listed)
         elif record.only_renames:
@@ -222,7 +235,7 @@ class Replacements:
         else:
             yield from self._merge(record, listed)
 
-    def _swap(self, record: _Record, swap: Swap, listed: ReplacedList) -> Iterator[Fault]:
+    def _swap(self, record: _ReplaceRecord, swap: Swap, listed: ReplacedList) -> Iterator[Fault]:
         """Replace ranges."""
         self._retired[record.slot] = [each.landed for each in listed.retire]
         yield from self._again.swap(swap, listed)
@@ -234,10 +247,10 @@ class Replacements:
             new = {basenames.unplanned(each.landed.key) for each in listed.objects}
             for gone in (old.key for old in back if basenames.unplanned(old.key) not in new):
                 message = f"does not come back, though slot {record.slot} undoes slot {swap.undoes}"
-                yield Fault(Kind.REPLACED, gone, message)
+                yield Fault(FaultKind.REPLACED, gone, message)
 
     def _rename(
-        self, record: _Record, listed: ReplacedList, originals: Iterable[ListedObject]
+        self, record: _ReplaceRecord, listed: ReplacedList, originals: Iterable[ListedObject]
     ) -> Iterator[Fault]:
         """Replace objects with their copies."""
         known = {basenames.unplanned(old.key): old for old in originals}
@@ -245,11 +258,11 @@ class Replacements:
             old = known.get(basenames.unplanned(new.landed.key))
             if old is None or old.content != new.landed.content:
                 message = f"slot {record.slot}: is no copy of what retired"
-                yield Fault(Kind.REPLACED, new.landed.key, message)
+                yield Fault(FaultKind.REPLACED, new.landed.key, message)
             if old is not None:
                 self._again.rename(old, new.landed.key)
 
-    def _merge(self, record: _Record, listed: ReplacedList) -> Iterator[Fault]:
+    def _merge(self, record: _ReplaceRecord, listed: ReplacedList) -> Iterator[Fault]:
         sources = SourcesOfRows()
         for each in listed.retire:
             for old in self._old(each.landed):
@@ -274,7 +287,7 @@ class Replacements:
             return "retires, but does not count any more"
         return "" if rows == landed.rows else f"retires with {landed.rows} rows, it has {rows}"
 
-    def _forget(self, record: _Record, listed: ReplacedList) -> None:
+    def _forget(self, record: _ReplaceRecord, listed: ReplacedList) -> None:
         """Stop counting the objects that retire."""
         keys = [(each.landed.key,) for each in listed.retire]
         retired = [(record.slot, key) for (key,) in keys]
@@ -293,7 +306,9 @@ class Replacements:
             query = "SELECT run FROM named WHERE key = ?"
             (run,) = self._rows.execute(query, (landed.key,)).fetchone() or (0,)
             first, last = landed.first_offset, landed.last_offset
-            yield OldRows(name, Piece(landed.key, run, landed.rows, first, last, 0, Content.PLAIN))
+            yield OldRows(
+                name, CorrectedRows(landed.key, run, landed.rows, first, last, 0, Content.PLAIN)
+            )
 
     def _range_of(self, landed: ListedObject) -> RangeName | None:
         """The range of a COMMIT's or REPLAY's object: the COMMIT's, or the range of its offsets."""
@@ -319,27 +334,27 @@ class Replacements:
 
     def _add_object(
         self,
-        record: _Record,
-        new: NewObject,
+        record: _ReplaceRecord,
+        new: ReplacementObject,
         sources: SourcesOfRows,
         balance: Counter[tuple[str, RangeName]],
     ) -> Iterator[Fault]:
         key, at = new.landed.key, 0
         place = key.rpartition("/")[0]
         if record.purpose == "Undo" and not self._is_copy(new.landed, record.slot):
-            yield Fault(Kind.REPLACED, key, f"slot {record.slot}: is no copy of what retired")
+            yield Fault(FaultKind.REPLACED, key, f"slot {record.slot}: is no copy of what retired")
         row = (key, place, new.landed.rows, new.landed.crc32, new.mixed)
         self._rows.execute("INSERT OR IGNORE INTO merged VALUES (?, ?, ?, ?, ?)", row)
         for section in new.sections:
             old = sources.find(place, section)
             if old is None:
                 message = f"slot {record.slot}: no object that retires has the rows of {section}"
-                yield Fault(Kind.REPLACED, key, message)
+                yield Fault(FaultKind.REPLACED, key, message)
             else:
                 balance[place, old.name] -= section.rows
                 content = Content.MIXED if new.mixed else Content.PLAIN
                 numbers = (section.rows, section.first_offset, section.last_offset, at)
-                self._add_piece(old.name, Piece(key, old.piece.run, *numbers, content))
+                self._add_piece(old.name, CorrectedRows(key, old.piece.run, *numbers, content))
             at += section.rows
 
     def _is_copy(self, landed: ListedObject, slot: int) -> bool:
@@ -352,14 +367,14 @@ class Replacements:
         found = self._rows.execute(query, (crc32, size, *rest, slot)).fetchall()
         return any(topic_of(key) == topic_of(landed.key) for (key,) in found)
 
-    def _add_piece(self, name: RangeName, piece: Piece) -> None:
+    def _add_piece(self, name: RangeName, piece: CorrectedRows) -> None:
         row = (*name, piece.key, piece.run, piece.rows, piece.first, piece.last, piece.at)
         query = "INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         self._rows.execute(query, (*row, int(piece.content)))
 
     def _settle_rest(
         self,
-        record: _Record,
+        record: _ReplaceRecord,
         listed: ReplacedList,
         sources: SourcesOfRows,
         balance: Counter[tuple[str, RangeName]],
@@ -383,10 +398,10 @@ class Replacements:
                 more = "made up" if rows < 0 else "lost"
                 where = f"{name.topic}/{name.partition} from offset {name.start} on in {place}"
                 message = f"{abs(rows)} rows of {where} are {more}"
-                yield Fault(Kind.REPLACED, f"slot {record.slot}", message)
+                yield Fault(FaultKind.REPLACED, f"slot {record.slot}", message)
 
 
-def _why_not_again(record: _Record, before: _Record | None) -> str:
+def _why_not_again(record: _ReplaceRecord, before: _ReplaceRecord | None) -> str:
     """Return what is wrong with a record that decides another one again; empty if nothing."""
     if before is None:
         return f"decides slot {record.instead} again, which is no REPLACE"
@@ -395,6 +410,6 @@ def _why_not_again(record: _Record, before: _Record | None) -> str:
     return ""
 
 
-def _piece(row: Sequence[Any]) -> Piece:
+def _piece(row: Sequence[Any]) -> CorrectedRows:
     key, run, rows, first, last, at, content = row
-    return Piece(key, run, rows, first, last, at, Content(content))
+    return CorrectedRows(key, run, rows, first, last, at, Content(content))

@@ -19,7 +19,7 @@ class StoredSchema:
     references: Sequence[tuple[str, str]]
 
 
-class StoredSchemas:
+class LedgerSchemas:
     """The schemas of a group's ledger by the ids of registries. Thread-safe."""
 
     def __init__(self, bucket: Bucket, group: str) -> None:

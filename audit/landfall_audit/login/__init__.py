@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from landfall_audit.errors import Reason, Stalled
+from landfall_audit.errors import AuditReason, AuditStalled
 
 USER_AGENT = "landfall-audit"
 
@@ -17,10 +17,10 @@ def secret_folder(name: str) -> Path:
     """Return the folder of a Secret: ``$LANDFALL_SECRETS/NAME``, or in ``/etc/landfall/secrets``.
 
     Raises:
-        Stalled: SPEC_INVALID, it is not the name of a Secret.
+        AuditStalled: SPEC_INVALID, it is not the name of a Secret.
     """
     if name in {"", ".", ".."} or Path(name).name != name:
-        raise Stalled(Reason.SPEC_INVALID, f"not the name of a secret: {name!r}")
+        raise AuditStalled(AuditReason.SPEC_INVALID, f"not the name of a secret: {name!r}")
     return Path(os.environ.get("LANDFALL_SECRETS") or "/etc/landfall/secrets") / name
 
 
@@ -28,7 +28,7 @@ def read_secret(name: str) -> Mapping[str, str]:
     """Return the values of a Secret by key, each without its final newline.
 
     Raises:
-        Stalled: SPEC_INVALID, there is no such folder, or a file in it cannot be read.
+        AuditStalled: SPEC_INVALID, there is no such folder, or a file in it cannot be read.
     """
     folder = secret_folder(name)
     try:
@@ -36,8 +36,8 @@ def read_secret(name: str) -> Mapping[str, str]:
         return {file.name: file.read_text("utf-8").removesuffix("\n") for file in files}
     except (OSError, UnicodeDecodeError) as error:
         # Only the type: the text of a decoding error quotes bytes of the Secret.
-        raise Stalled(
-            Reason.SPEC_INVALID,
+        raise AuditStalled(
+            AuditReason.SPEC_INVALID,
             f"secret {name!r} cannot be read from {folder}: {type(error).__name__}; "
             "$LANDFALL_SECRETS names the folder that holds one per secret",
         ) from None
@@ -47,10 +47,12 @@ def require(name: str, secret: Mapping[str, str], *keys: str) -> list[str]:
     """Return the values of these keys.
 
     Raises:
-        Stalled: SPEC_INVALID, the Secret lacks one.
+        AuditStalled: SPEC_INVALID, the Secret lacks one.
     """
     if missing := [key for key in keys if key not in secret]:
-        raise Stalled(Reason.SPEC_INVALID, f"secret {name!r} lacks {' and '.join(missing)}")
+        raise AuditStalled(
+            AuditReason.SPEC_INVALID, f"secret {name!r} lacks {' and '.join(missing)}"
+        )
     return [secret[key] for key in keys]
 
 

@@ -12,21 +12,21 @@ from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential, 
 from azure.identity import ClientSecretCredential, DefaultAzureCredential
 from azure.storage.blob import ContainerClient, ExponentialRetry
 
-from landfall_audit.errors import Retry, StoreDenied
+from landfall_audit.errors import AuditRetry, AuditStoreDenied
 from landfall_audit.login import USER_AGENT, fault, read_secret, require
-from landfall_audit.spec import AzureAccess
+from landfall_audit.spec import AzureSection
 
 _TEMPORARY = frozenset({"ServerBusy", "InternalError", "OperationTimedOut", "BlobBeingRehydrated"})
 _KEY, _SAS = "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"
 _APPLICATION = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
 
 
-def container_client(account: str, container: str, settings: AzureAccess) -> ContainerClient:
+def container_client(account: str, container: str, settings: AzureSection) -> ContainerClient:
     """Return a client, which makes no request until it is used.
 
     Raises:
         Stalled: SPEC_INVALID, the Secret is not there or has no credentials.
-        StoreDenied: a token would be sent without TLS.
+        AuditStoreDenied: a token would be sent without TLS.
     """
     # The Blob service of an account has another name than its Data Lake Storage, and the same data.
     endpoint = settings.endpoint or f"https://{account.replace('.dfs.', '.blob.', 1)}"
@@ -34,7 +34,7 @@ def container_client(account: str, container: str, settings: AzureAccess) -> Con
     if endpoint.startswith("http:") and isinstance(
         credential, ClientSecretCredential | DefaultAzureCredential
     ):
-        raise StoreDenied(f"azure.endpoint: {endpoint} is not https, which tokens need")
+        raise AuditStoreDenied(f"azure.endpoint: {endpoint} is not https, which tokens need")
     return ContainerClient(
         endpoint,
         container,
@@ -49,7 +49,7 @@ def container_client(account: str, container: str, settings: AzureAccess) -> Con
 
 
 def _credential(
-    settings: AzureAccess, account: str
+    settings: AzureSection, account: str
 ) -> AzureNamedKeyCredential | AzureSasCredential | TokenCredential:
     if settings.credentials_secret_ref is None:
         return DefaultAzureCredential()
@@ -82,7 +82,7 @@ def translate_errors(operation: str, url: str) -> Iterator[None]:
         message = f"{request}: {code} ({status})"
         is_refused = isinstance(error, azure.ClientAuthenticationError)
         is_temporary = status >= 500 or status in {0, 408, 429} or code in _TEMPORARY
-        kind = Retry if is_temporary and not is_refused else StoreDenied
+        kind = AuditRetry if is_temporary and not is_refused else AuditStoreDenied
         raise kind(message) from error
     except (azure.AzureError, OSError) as error:
-        raise Retry(f"{request}: {fault(error)}") from error
+        raise AuditRetry(f"{request}: {fault(error)}") from error

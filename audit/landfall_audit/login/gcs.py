@@ -19,27 +19,27 @@ from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 from google.oauth2 import service_account
 from urllib3.exceptions import HTTPError
 
-from landfall_audit.errors import Reason, Retry, Stalled, StoreDenied
+from landfall_audit.errors import AuditReason, AuditRetry, AuditStalled, AuditStoreDenied
 from landfall_audit.login import fault, read_secret, require
-from landfall_audit.spec import GcsAccess
+from landfall_audit.spec import GcsSection
 
 _SCOPE = "https://www.googleapis.com/auth/devstorage.read_only"
 _KEY = "key.json"
 _REASON = re.compile(r'"reason": ?"(\w+)"|<Code>(\w+)</Code>')
 
 
-def bucket_client(name: str, settings: GcsAccess) -> Bucket:
+def bucket_client(name: str, settings: GcsSection) -> Bucket:
     """Return a client of a bucket, which makes no request until it is used.
 
     Raises:
-        Stalled: SPEC_INVALID, the Secret is not there, or has no key of a service account.
+        AuditStalled: SPEC_INVALID, the Secret is not there, or has no key of a service account.
     """
     options = {"api_endpoint": settings.endpoint.rstrip("/")} if settings.endpoint else {}
     client = Client(project="none", credentials=_credentials(settings), client_options=options)
     return client.bucket(name)
 
 
-def _credentials(settings: GcsAccess) -> Credentials:
+def _credentials(settings: GcsSection) -> Credentials:
     if settings.credentials_secret_ref:
         name = settings.credentials_secret_ref.name
         (key,) = require(name, read_secret(name), _KEY)
@@ -48,8 +48,8 @@ def _credentials(settings: GcsAccess) -> Credentials:
                 json.loads(key), scopes=[_SCOPE]
             )
         except ValueError:  # its text may quote the key
-            raise Stalled(
-                Reason.SPEC_INVALID,
+            raise AuditStalled(
+                AuditReason.SPEC_INVALID,
                 f"secret {name!r}: {_KEY} is not the key file of a service account",
             ) from None
         return made
@@ -76,15 +76,19 @@ def translate_errors(operation: str, url: str) -> Iterator[None]:
     except google_errors.GoogleAPICallError as error:
         code, status = _reason(error), int(error.code or 0)
         is_temporary = status >= 500 or status in {408, 429} or "LimitExceeded" in code
-        kind = Retry if is_temporary else StoreDenied
+        kind = AuditRetry if is_temporary else AuditStoreDenied
         raise kind(f"{request}: {code} ({status})") from error
     except google_errors.RetryError as error:
-        raise Retry(f"{request}: {type(error.cause).__name__}") from error
+        raise AuditRetry(f"{request}: {type(error.cause).__name__}") from error
     except auth.GoogleAuthError as error:
-        kind = Retry if isinstance(error, auth.TransportError) or error.retryable else StoreDenied
+        kind = (
+            AuditRetry
+            if isinstance(error, auth.TransportError) or error.retryable
+            else AuditStoreDenied
+        )
         raise kind(f"{request}: no token: {type(error).__name__}") from error
     except (DataCorruption, InvalidResponse, HTTPError, HTTPException, OSError) as error:
-        raise Retry(f"{request}: {fault(error)}") from error
+        raise AuditRetry(f"{request}: {fault(error)}") from error
 
 
 def _reason(error: google_errors.GoogleAPICallError) -> str:

@@ -6,16 +6,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from landfall_audit.errors import AuditError, Reason, Retry, Stalled, StoreDenied
+from landfall_audit.errors import (
+    AuditError,
+    AuditReason,
+    AuditRetry,
+    AuditStalled,
+    AuditStoreDenied,
+)
 from landfall_audit.login import secret_folder
-from landfall_audit.spec import HdfsAccess
+from landfall_audit.spec import HdfsSection
 
 _DENIED = ("AccessControl", "Authorization", "InvalidPath", "ParentNotDirectory", "Sasl", "Token")
 """Parts of the names of exceptions that go away when a user changes rights or names."""
 _CLASS = re.compile(r"(?:[a-z][\w$]*\.)+([A-Z]\w+)")
 
 
-def client_options(authority: str, settings: HdfsAccess) -> dict[str, Any]:
+def client_options(authority: str, settings: HdfsSection) -> dict[str, Any]:
     """Return the arguments of ``hdfs_native.Client``, which makes no request until it is used.
 
     Args:
@@ -23,7 +29,7 @@ def client_options(authority: str, settings: HdfsAccess) -> dict[str, Any]:
         settings: how to access it.
 
     Raises:
-        Stalled: SPEC_INVALID, the Secret is not there, or has no keytab for the principal.
+        AuditStalled: SPEC_INVALID, the Secret is not there, or has no keytab for the principal.
     """
     if settings.user:
         os.environ["HADOOP_USER_NAME"] = settings.user  # the client takes it from nowhere else
@@ -33,8 +39,8 @@ def client_options(authority: str, settings: HdfsAccess) -> dict[str, Any]:
         folder = secret_folder(name)
         needed = folder / "keytab" if settings.principal else folder
         if not needed.exists():
-            raise Stalled(
-                Reason.SPEC_INVALID,
+            raise AuditStalled(
+                AuditReason.SPEC_INVALID,
                 f"secret {name!r}: there is no {needed}; "
                 "$LANDFALL_SECRETS names the folder that holds one per secret",
             )
@@ -64,5 +70,5 @@ def translate_errors(operation: str, url: str) -> Iterator[None]:
         text = re.split(r"\\n|\n", str(error), maxsplit=1)[0]
         found = _CLASS.search(str(error))
         is_denied = found is not None and any(part in found[1] for part in _DENIED)
-        kind = StoreDenied if is_denied else Retry
+        kind = AuditStoreDenied if is_denied else AuditRetry
         raise kind(f"{operation} {url}: {text}") from error

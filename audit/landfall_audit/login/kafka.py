@@ -4,26 +4,28 @@ from collections.abc import Iterator
 from pkgutil import resolve_name
 from typing import Any
 
-from landfall_audit.errors import Reason, Stalled
+from landfall_audit.errors import AuditReason, AuditStalled
 from landfall_audit.login import read_secret
-from landfall_audit.spec import ConsumerGroup, Scalar
+from landfall_audit.spec import AuditedGroup, Scalar
 
 _FIELD = "spec.source.kafka"
 
 
-def kafka_properties(group: ConsumerGroup) -> dict[str, Any]:
+def kafka_properties(group: AuditedGroup) -> dict[str, Any]:
     """Return the properties. They contain secrets: never log them.
 
     The key ``properties`` of the Secret holds ``key=value`` lines; any other key is the name of a
     property. What they set counts more than the spec.
 
     Raises:
-        Stalled: SPEC_INVALID, the group has no Kafka, the Secret is not there, a line is not
+        AuditStalled: SPEC_INVALID, the group has no Kafka, the Secret is not there, a line is not
             ``key=value``, or the function that gives tokens cannot be imported.
     """
     kafka = group.spec.source.kafka
     if kafka is None:
-        raise Stalled(Reason.SPEC_INVALID, "spec.source: the group lands no topics of Kafka")
+        raise AuditStalled(
+            AuditReason.SPEC_INVALID, "spec.source: the group lands no topics of Kafka"
+        )
     properties: dict[str, Any] = {
         name: _text(value) for name, value in kafka.properties.items() if value is not None
     }
@@ -46,8 +48,8 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
         if line.strip() and not line.lstrip().startswith("#"):
             name, found, value = line.partition("=")
             if not found:
-                raise Stalled(
-                    Reason.SPEC_INVALID,
+                raise AuditStalled(
+                    AuditReason.SPEC_INVALID,
                     f"{_FIELD}.propertiesSecretRef: properties, line {number}: not key=value",
                 )
             yield name.strip(), value.strip()
@@ -57,6 +59,7 @@ def _function(name: str) -> Any:
     try:
         return resolve_name(name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise Stalled(
-            Reason.SPEC_INVALID, f"{_FIELD}.properties.oauth_cb: cannot import {name!r}: {error}"
+        raise AuditStalled(
+            AuditReason.SPEC_INVALID,
+            f"{_FIELD}.properties.oauth_cb: cannot import {name!r}: {error}",
         ) from error

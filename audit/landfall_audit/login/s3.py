@@ -24,9 +24,9 @@ from botocore.credentials import (
 )
 from botocore.session import Session
 
-from landfall_audit.errors import Reason, Retry, Stalled, StoreDenied
+from landfall_audit.errors import AuditReason, AuditRetry, AuditStalled, AuditStoreDenied
 from landfall_audit.login import USER_AGENT, fault, read_secret, require
-from landfall_audit.spec import S3Access
+from landfall_audit.spec import S3Section
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,12 +56,12 @@ class _Provider(CredentialProvider):
         return self._credentials
 
 
-def s3_client(settings: S3Access) -> "S3Client":
+def s3_client(settings: S3Section) -> "S3Client":
     """Return a client, which threads may share.
 
     Raises:
-        Stalled: SPEC_INVALID, the Secret is not there or lacks a key.
-        StoreDenied: there is no role to assume without credentials.
+        AuditStalled: SPEC_INVALID, the Secret is not there or lacks a key.
+        AuditStoreDenied: there is no role to assume without credentials.
     """
     secret = _secret(settings)
     config = _endpoints(settings, secret)
@@ -71,7 +71,7 @@ def s3_client(settings: S3Access) -> "S3Client":
     if role := settings.assume_role:
         own = session.get_credentials()
         if own is None:
-            raise StoreDenied(f"no credentials to assume role {role.role_arn} with")
+            raise AuditStoreDenied(f"no credentials to assume role {role.role_arn} with")
         arguments = {"RoleSessionName": role.session_name}
         if role.external_id:
             arguments["ExternalId"] = role.external_id
@@ -92,12 +92,12 @@ def s3_client(settings: S3Access) -> "S3Client":
     return client
 
 
-def _secret(settings: S3Access) -> "Mapping[str, str]":
+def _secret(settings: S3Section) -> "Mapping[str, str]":
     ref = settings.credentials_secret_ref
     return read_secret(ref.name) if ref else {}
 
 
-def _of_secret(settings: S3Access, secret: "Mapping[str, str]") -> Credentials | None:
+def _of_secret(settings: S3Section, secret: "Mapping[str, str]") -> Credentials | None:
     """The keys of the Secret; None if it has only the login of a proxy, or there is none."""
     ref = settings.credentials_secret_ref
     has_keys = any(key.startswith("AWS_") for key in secret)
@@ -119,7 +119,7 @@ def _of_secret(settings: S3Access, secret: "Mapping[str, str]") -> Credentials |
     return DeferredRefreshableCredentials(refresh_using=read, method="secret")
 
 
-def _session(settings: S3Access, credentials: Credentials | None) -> Session:
+def _session(settings: S3Section, credentials: Credentials | None) -> Session:
     session = Session(profile=settings.profile)
     if credentials:
         resolver = CredentialResolver([_Provider(credentials)])
@@ -127,7 +127,7 @@ def _session(settings: S3Access, credentials: Credentials | None) -> Session:
     return session
 
 
-def _endpoints(settings: S3Access, secret: "Mapping[str, str]") -> Config:
+def _endpoints(settings: S3Section, secret: "Mapping[str, str]") -> Config:
     proxy = settings.proxy
     if proxy and "PROXY_USER" in secret:
         login = (quote(secret.get(key, ""), safe="") for key in ("PROXY_USER", "PROXY_PASSWORD"))
@@ -139,7 +139,7 @@ def _endpoints(settings: S3Access, secret: "Mapping[str, str]") -> Config:
     )
 
 
-def _timeouts(settings: S3Access) -> Config:
+def _timeouts(settings: S3Section) -> Config:
     return Config(
         connect_timeout=settings.connect_timeout.total_seconds(),
         read_timeout=settings.read_timeout.total_seconds(),
@@ -179,9 +179,9 @@ def translate_errors(operation: str, url: str) -> Iterator[None]:
         boto.ParamValidationError,
         boto.UnauthorizedSSOTokenError,
     ) as error:
-        raise StoreDenied(f"{request}: {error}") from error
+        raise AuditStoreDenied(f"{request}: {error}") from error
     except (boto.BotoCoreError, boto.HTTPClientError, OSError) as error:
-        raise Retry(f"{request}: {_server(error)}{fault(error)}") from error
+        raise AuditRetry(f"{request}: {_server(error)}{fault(error)}") from error
 
 
 def _server(error: Exception) -> str:
@@ -194,7 +194,7 @@ def _server(error: Exception) -> str:
     return f"{parts.hostname}:{port}: "
 
 
-def _translated(error: boto.ClientError, request: str) -> Retry | Stalled:
+def _translated(error: boto.ClientError, request: str) -> AuditRetry | AuditStalled:
     code = code_of(error)
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     text = error.response.get("Error", {}).get("Message", "")
@@ -202,8 +202,8 @@ def _translated(error: boto.ClientError, request: str) -> Retry | Stalled:
         text = "the bucket does not exist"
     message = f"{request}: {code} ({status}): {text}".rstrip(": ")
     if status == 501:
-        return Stalled(Reason.STORE_UNSAFE, message)
+        return AuditStalled(AuditReason.STORE_UNSAFE, message)
     is_throttled = "throttl" in code.lower() or "limitexceeded" in code.lower()
     if status >= 500 or status in {0, 408, 429} or code in _TEMPORARY or is_throttled:
-        return Retry(message)
-    return StoreDenied(message)
+        return AuditRetry(message)
+    return AuditStoreDenied(message)

@@ -20,7 +20,7 @@ SYNC_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Header:
+class AvroFileHeader:
     """The header of a file, without the sync marker after it."""
 
     metadata: Mapping[str, bytes]
@@ -35,7 +35,7 @@ class Header:
         return _plain(self.metadata.get("avro.codec", b"null"), data)
 
 
-def read_header(stream: BinaryIO) -> Header:
+def read_header(stream: BinaryIO) -> AvroFileHeader:
     """Read up to the sync marker that ends the header.
 
     Raises:
@@ -43,10 +43,10 @@ def read_header(stream: BinaryIO) -> Header:
     """
     if stream.read(4) != b"Obj\x01":
         raise ValueError("not an Avro object container file")
-    return Header(_metadata(stream))
+    return AvroFileHeader(_metadata(stream))
 
 
-def read_block(stream: BinaryIO, header: Header, sync: bytes) -> tuple[int, bytes] | None:
+def read_block(stream: BinaryIO, header: AvroFileHeader, sync: bytes) -> tuple[int, bytes] | None:
     """Read a block and the sync marker after it: number of records, and bytes; None at the end.
 
     Raises:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from landfall_audit import Fault, Kind
+from landfall_audit import Fault, FaultKind
 from landfall_audit.checks.judge import Int64s
 from landfall_audit.checks.partition_check import PartitionCheck
-from landfall_audit.ledger.corrections import Piece
+from landfall_audit.ledger.corrections import CorrectedRows
 from landfall_audit.objects.object_reader import GONE, ObjectReader
 from landfall_audit.objects.row_file import RowFile, Stored
 from landfall_audit.objects.rows import Order, Read, Rows
@@ -42,7 +42,7 @@ class MergedRows:
         self._reads: dict[str, Future[_StoredRead]] = {}
         self.check = PartitionCheck()
 
-    def piece(self, piece: Piece, reader: Rows) -> Read:
+    def piece(self, piece: CorrectedRows, reader: Rows) -> Read:
         """The rows of a piece, in order, as far as the object has them."""
         stored = self._stored(piece.key, reader)
         offsets, hashes = self._rows(stored, piece.at, piece.at + piece.rows)
@@ -50,7 +50,7 @@ class MergedRows:
             found, listed = (int(offsets.min()), int(offsets.max())), (piece.first, piece.last)
             if found != listed:
                 message = f"has offsets {found}, but its list records {listed}"
-                self._add_fault(Fault(Kind.REPLACED, piece.key, message))
+                self._add_fault(Fault(FaultKind.REPLACED, piece.key, message))
         # Objects with schemas of their own were in order each, and not one after the other.
         schema = f"{stored.order.schema} {piece.at}" if stored.order.schema else ""
         return Read(offsets, hashes, order=Order(schema, stored.order.is_sorted))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 import stamina
 
-from landfall_audit import Fault, Kind, Unchecked
+from landfall_audit import Fault, FaultKind, Unchecked
 from landfall_audit.buckets import Bucket, CannotCompare
 from landfall_audit.checks.partition_check import PartitionCheck
-from landfall_audit.errors import Retry
+from landfall_audit.errors import AuditRetry
 from landfall_audit.ledger.inventory import Inventory
 from landfall_audit.login.s3 import translate_errors
 from landfall_audit.objects import rows
@@ -26,7 +26,7 @@ GONE = "is gone"
 _CHUNK_BYTES = 1 << 20
 
 
-class _Counted(io.RawIOBase):
+class _ChecksumStream(io.RawIOBase):
     """A stream, with the CRC-32 of the bytes read."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -62,10 +62,10 @@ class ObjectReader:
             raise CannotCompare(Unchecked.DEAD_LETTERS_EXPIRED)
         moved = self._inventory.find_moved(key)
         if moved is None:
-            check.add_fault(Fault(Kind.LOST, key))
+            check.add_fault(Fault(FaultKind.LOST, key))
             return None
         check.moved.add(moved)
-        check.add_fault(Fault(Kind.MOVED, key, f"is found as {moved}"))
+        check.add_fault(Fault(FaultKind.MOVED, key, f"is found as {moved}"))
         return moved
 
     def read_letters(self, key: str) -> Read:
@@ -90,7 +90,7 @@ class ObjectReader:
     def read(self, key: str, reader: Rows) -> Read:
         """The rows of an object; none if it is gone."""
 
-        @stamina.retry(on=Retry, attempts=5)
+        @stamina.retry(on=AuditRetry, attempts=5)
         def read() -> Read:
             with self._open(key) as stream, translate_errors("read", key):
                 return rows.read(reader, stream)
@@ -114,10 +114,10 @@ class ObjectReader:
             FileNotFoundError: it is gone.
         """
 
-        @stamina.retry(on=Retry, attempts=5)
+        @stamina.retry(on=AuditRetry, attempts=5)
         def read() -> tuple[Read, int]:
             with self._open(key) as opened, translate_errors("read", key):
-                counted = _Counted(opened)
+                counted = _ChecksumStream(opened)
                 stream = io.BufferedReader(counted, _CHUNK_BYTES)
                 found = rows.read(reader, stream)
                 while stream.read(_CHUNK_BYTES):
@@ -129,7 +129,7 @@ class ObjectReader:
     def crc32(self, key: str) -> int | None:
         """The CRC-32 of an object's bytes; None if it is gone."""
 
-        @stamina.retry(on=Retry, attempts=5)
+        @stamina.retry(on=AuditRetry, attempts=5)
         def read() -> int:
             found = 0
             with self._bucket.open(key) as stream, translate_errors("read", key):

@@ -29,9 +29,23 @@ from landfall_audit.checks.judge import Int64s
 from landfall_audit.half_pairs import without_halves
 from landfall_audit.memory_limit import bounded, steps
 from landfall_audit.objects import avro_file, sequence_file
-from landfall_audit.payloads import BadPayload, Expected, Schemas, Source, Undecided, landed
+from landfall_audit.payloads import (
+    BadPayload,
+    ExpectedRows,
+    Schemas,
+    SourceRecord,
+    Undecided,
+    landed,
+)
 from landfall_audit.payloads.expected import columns, json_rows, schema_columns
-from landfall_audit.spec import Codec, Column, ColumnSource, ColumnType, GroupSpec, ValueType
+from landfall_audit.spec import (
+    AuditedSpec,
+    CodecName,
+    ColumnSection,
+    ColumnSourceName,
+    ColumnTypeName,
+    ValueTypeSection,
+)
 
 DAMAGED = (ValueError, EOFError, OSError, zlib.error, zstandard.ZstdError, pa.ArrowException)
 """Errors that the libraries raise for damaged bytes."""
@@ -78,7 +92,7 @@ ReadColumns: TypeAlias = Callable[
 """Yields the order of a file's rows, then batches with the columns of these names, or all."""
 
 
-class Record(Protocol):
+class MessageLike(Protocol):
     """The methods that are used of a Kafka message; ``confluent_kafka.Message`` has them."""
 
     def offset(self) -> int: ...  # noqa: D102
@@ -106,8 +120,8 @@ class Rows:
     """
 
     rows: Callable[[BinaryIO], Iterator[Row | Order]]
-    hash_of: Callable[[Record], int] | None
-    content_of: Callable[[Record], object] | None = None
+    hash_of: Callable[[MessageLike], int] | None
+    content_of: Callable[[MessageLike], object] | None = None
     unchecked: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -154,7 +168,7 @@ def read(rows: Rows, stream: BinaryIO) -> Read:
     return Read(stored, np.array(hashes, np.int64), damage, order)
 
 
-def rows_of(spec: GroupSpec, schemas: Schemas | None = None) -> Rows:
+def rows_of(spec: AuditedSpec, schemas: Schemas | None = None) -> Rows:
     """How to read the data objects of a group.
 
     Raises:
@@ -173,7 +187,7 @@ def rows_of(spec: GroupSpec, schemas: Schemas | None = None) -> Rows:
     return found
 
 
-def _changed(spec: GroupSpec) -> str:
+def _changed(spec: AuditedSpec) -> str:
     """Why what is landed of a record is not its payload; empty if it is."""
     if spec.transforms:
         return _TRANSFORMS
@@ -193,12 +207,12 @@ class _NoSchemas:
 
 def _decoded(
     rows: Callable[[BinaryIO], Iterator[Row | Order]],
-    content_of: Callable[[Record], object],
+    content_of: Callable[[MessageLike], object],
     unchecked: Mapping[str, str],
 ) -> Rows:
     """Rows that are compared with the payloads that the auditor decodes."""
 
-    def hash_of(record: Record) -> int:
+    def hash_of(record: MessageLike) -> int:
         try:
             return hash(content_of(record))
         except BadPayload as bad:
@@ -207,12 +221,12 @@ def _decoded(
     return Rows(rows, hash_of, content_of, unchecked)
 
 
-def _source(record: Record) -> Source:
+def _source(record: MessageLike) -> SourceRecord:
     timestamp = _storable(_timestamp(record))
-    return Source(record.value(), record.key(), _headers(record), timestamp)
+    return SourceRecord(record.value(), record.key(), _headers(record), timestamp)
 
 
-def _made_json(spec: GroupSpec, schemas: Schemas) -> Rows:
+def _made_json(spec: AuditedSpec, schemas: Schemas) -> Rows:
     """Lines of JSON that are made of other payloads."""
     as_bytes = _json(spec, schemas).rows
     try:
@@ -227,7 +241,9 @@ def _made_json(spec: GroupSpec, schemas: Schemas) -> Rows:
     return _decoded(rows, lambda record: expected.of(_source(record)), expected.unchecked)
 
 
-def _typed(spec: GroupSpec, schemas: Schemas, read: ReadColumns, *, has_times: bool = True) -> Rows:
+def _typed(
+    spec: AuditedSpec, schemas: Schemas, read: ReadColumns, *, has_times: bool = True
+) -> Rows:
     """Rows of typed columns.
 
     Args:
@@ -244,14 +260,14 @@ def _typed(spec: GroupSpec, schemas: Schemas, read: ReadColumns, *, has_times: b
         files = _ColumnRows(read, frozenset(), types, has_offsets)
         return Rows(files.without_content, None, unchecked={"": str(undecided)})
     unchecked = dict(expected.unchecked)
-    by_schema = spec.output.columns is ColumnSource.FROM_SCHEMA
+    by_schema = spec.output.columns is ColumnSourceName.FROM_SCHEMA
     if not has_times:
         unchecked |= {name: _NO_TIMES for name, of in types.items() if _holds_times(of)}
     has_timestamp = has_offsets and has_times
     names = (types.keys() - unchecked.keys()) | ({_TIMESTAMP} if has_timestamp else set())
     files = _ColumnRows(read, None if by_schema else names, types, has_offsets)
 
-    def content_of(record: Record) -> object:
+    def content_of(record: MessageLike) -> object:
         source = _source(record)
         found = {name: value for name, value in expected.of(source) if name not in unchecked}
         if has_timestamp:
@@ -262,15 +278,15 @@ def _typed(spec: GroupSpec, schemas: Schemas, read: ReadColumns, *, has_times: b
     return _decoded(files.rows, content_of, unchecked)
 
 
-def _declared(spec: GroupSpec) -> tuple[Column, ...]:
+def _declared(spec: AuditedSpec) -> tuple[ColumnSection, ...]:
     of_key = spec.decode.key.columns if spec.decode.key else ()
     return (*spec.decode.columns, *of_key, *spec.decode.header_columns)
 
 
-def _expected_columns(spec: GroupSpec, schemas: Schemas) -> Expected:
+def _expected_columns(spec: AuditedSpec, schemas: Schemas) -> ExpectedRows:
     if reason := _changed(spec):
         raise Undecided(reason)
-    if spec.output.columns is ColumnSource.FROM_SCHEMA:
+    if spec.output.columns is ColumnSourceName.FROM_SCHEMA:
         if spec.output.format != "Parquet":
             raise Undecided(f"columns of schemas in {spec.output.format}")
         return schema_columns(spec, schemas)
@@ -283,7 +299,7 @@ class _ColumnRows:
 
     read: ReadColumns
     names: AbstractSet[str] | None
-    types: Mapping[str, Column]
+    types: Mapping[str, ColumnSection]
     has_offsets: bool
 
     def without_content(self, stream: BinaryIO) -> Iterator[Row | Order]:
@@ -318,16 +334,16 @@ class _ColumnRows:
         return batch[_OFFSET].to_pylist() if self.has_offsets else found
 
 
-def _holds_times(declared: ValueType) -> bool:
+def _holds_times(declared: ValueTypeSection) -> bool:
     inner = [*([declared.items] if declared.items else []), *declared.fields]
-    return declared.type is ColumnType.TIMESTAMP or any(map(_holds_times, inner))
+    return declared.type is ColumnTypeName.TIMESTAMP or any(map(_holds_times, inner))
 
 
 # ----------------------------------------------------------------------- rows without offsets
 
 
-def _json(spec: GroupSpec, _: Schemas) -> Rows:
-    def hash_of(record: Record) -> int:
+def _json(spec: AuditedSpec, _: Schemas) -> Rows:
+    def hash_of(record: MessageLike) -> int:
         value = record.value()
         if value is None:
             return hash(b"null")
@@ -336,7 +352,7 @@ def _json(spec: GroupSpec, _: Schemas) -> Rows:
     return Rows(lambda stream: _lines(_plain(spec.output.codec, stream)), hash_of)
 
 
-def _text(spec: GroupSpec, _: Schemas) -> Rows:
+def _text(spec: AuditedSpec, _: Schemas) -> Rows:
     delimiter = codecs.escape_decode(str(spec.output.options.get("delimiter", "\n")).encode())[0]
     if not delimiter or spec.output.options.get("delimiterInside") == "Keep":
         raise FormatNotSupported("Text without a delimiter that ends each row")
@@ -347,11 +363,11 @@ def _text(spec: GroupSpec, _: Schemas) -> Rows:
     )
 
 
-def _plain(codec: Codec | None, stream: BinaryIO) -> BinaryIO:
+def _plain(codec: CodecName | None, stream: BinaryIO) -> BinaryIO:
     match codec:
-        case None | Codec.GZIP:
+        case None | CodecName.GZIP:
             return io.BufferedReader(gzip.GzipFile(fileobj=stream), _READ_BYTES)
-        case Codec.ZSTD:
+        case CodecName.ZSTD:
             reader = zstandard.ZstdDecompressor().stream_reader(stream, read_across_frames=True)
             return io.BufferedReader(reader, _READ_BYTES)
         case _:
@@ -377,10 +393,10 @@ def _split(stream: BinaryIO, delimiter: bytes) -> Iterator[Row]:
 # -------------------------------------------------------------------------- rows with offsets
 
 
-def _sequence_file(spec: GroupSpec, _: Schemas) -> Rows:
+def _sequence_file(spec: AuditedSpec, _: Schemas) -> Rows:
     packed = spec.output.options.get("keyMode") == "MessagePack"
 
-    def hash_of(record: Record) -> int:
+    def hash_of(record: MessageLike) -> int:
         value = record.value() or b""
         return hash(
             (value, record.key() or None, _timestamp(record)) if packed else (value, None, None)
@@ -393,8 +409,8 @@ def _sequence_file(spec: GroupSpec, _: Schemas) -> Rows:
     return Rows(rows, hash_of)
 
 
-def _parquet(spec: GroupSpec, schemas: Schemas) -> Rows:
-    if not spec.decode.columns and spec.output.columns is ColumnSource.DECLARED:
+def _parquet(spec: AuditedSpec, schemas: Schemas) -> Rows:
+    if not spec.decode.columns and spec.output.columns is ColumnSourceName.DECLARED:
         return ENVELOPE
     return _typed(spec, schemas, _parquet_batches)
 
@@ -420,12 +436,12 @@ def _why_opaque(schema: pa.Schema, wanted: frozenset[str] | None) -> str:
     return f"{old[0]} is in milliseconds, as in files of old software" if old else ""
 
 
-def _timestamp(record: Record) -> int | None:
+def _timestamp(record: MessageLike) -> int | None:
     milliseconds = record.timestamp()[1]
     return None if milliseconds == -1 else milliseconds
 
 
-def whole_hash(record: Record) -> int:
+def whole_hash(record: MessageLike) -> int:
     """The hash of everything that Kafka holds of a record, except topic, partition and offset."""
     timestamp = _storable(_timestamp(record))
     return hash((record.value(), record.key(), timestamp, _headers(record)))
@@ -437,7 +453,7 @@ def _storable(milliseconds: int | None) -> int | None:
     return milliseconds if fits else None
 
 
-def _headers(record: Record) -> tuple[tuple[str, bytes | None], ...]:
+def _headers(record: MessageLike) -> tuple[tuple[str, bytes | None], ...]:
     """The record's headers; empty if a name is not UTF-8.
 
     The client then returns a broken list, and dead letters leave the headers out.
@@ -503,9 +519,9 @@ def _values(column: pa.Array) -> list[object]:
     ]
 
 
-def _orc(spec: GroupSpec, schemas: Schemas) -> Rows:
+def _orc(spec: AuditedSpec, schemas: Schemas) -> Rows:
     is_sorted = bool(spec.output.options.get("sortBy"))
-    by_schema = spec.output.columns is ColumnSource.FROM_SCHEMA
+    by_schema = spec.output.columns is ColumnSourceName.FROM_SCHEMA
     if spec.decode.columns or by_schema:
         read = partial(_orc_batches, is_sorted=is_sorted, by_schema=by_schema)
         return _typed(spec, schemas, read, has_times=False)
@@ -547,11 +563,11 @@ def _of_envelope(batch: pa.RecordBatch) -> Iterator[Row]:
         yield offset, (value, key, time, tuple((each["key"], each["value"]) for each in headers))
 
 
-def _avro(spec: GroupSpec, _: Schemas) -> Rows:
+def _avro(spec: AuditedSpec, _: Schemas) -> Rows:
     is_framed = spec.decode.registry is not None
     has_headers = spec.decode.options.get("schemaId") == "Header"
 
-    def hash_of(record: Record) -> int:
+    def hash_of(record: MessageLike) -> int:
         # A record whose header names its schema has nothing before the payload.
         is_named = has_headers and any(name == _SCHEMA_HEADER for name, _ in _headers(record))
         header_bytes = _SCHEMA_ID_BYTES if is_framed and not is_named else 0
@@ -564,7 +580,7 @@ def _avro(spec: GroupSpec, _: Schemas) -> Rows:
     return Rows(rows, hash_of)
 
 
-_FORMATS: dict[str, Callable[[GroupSpec, Schemas], Rows]] = {
+_FORMATS: dict[str, Callable[[AuditedSpec, Schemas], Rows]] = {
     "Json": _json,
     "Text": _text,
     "SequenceFile": _sequence_file,

@@ -28,7 +28,7 @@ _ESCAPE = b"\xff" * 4
 
 
 @dataclass(frozen=True)
-class Header:
+class SequenceHeader:
     """The header of a file.
 
     Attributes:
@@ -51,7 +51,7 @@ class Header:
         return _ESCAPE + self.sync
 
 
-def read_header(stream: BinaryIO) -> Header:
+def read_header(stream: BinaryIO) -> SequenceHeader:
     """Read up to the first record or block.
 
     Raises:
@@ -65,11 +65,11 @@ def read_header(stream: BinaryIO) -> Header:
     # The metadata: pairs of names and values that carry nothing Landfall needs.
     for _ in range(int.from_bytes(_exactly(stream, 4), "big")):
         _string(stream), _string(stream)
-    return Header(key, value, decompress, blocks, _exactly(stream, 16))
+    return SequenceHeader(key, value, decompress, blocks, _exactly(stream, 16))
 
 
 def pairs(
-    stream: BinaryIO, header: Header, is_over: Callable[[int], bool] = lambda _: False
+    stream: BinaryIO, header: SequenceHeader, is_over: Callable[[int], bool] = lambda _: False
 ) -> Iterator[tuple[bytes, bytes]]:
     """Every key and value in order, as they are serialized.
 
@@ -103,7 +103,7 @@ def content(class_: str, written: bytes) -> bytes | None:
         case "BytesWritable":
             return payload(written)
         case "Text":
-            stream = _Bytes(written)
+            stream = _BytesStream(written)
             text = _exactly(stream, _number(stream))
             if not stream.at_end:
                 raise ValueError("a text whose length is not the one it states")
@@ -114,7 +114,7 @@ def content(class_: str, written: bytes) -> bytes | None:
 
 
 def _in_blocks(
-    stream: BinaryIO, header: Header, is_over: Callable[[int], bool]
+    stream: BinaryIO, header: SequenceHeader, is_over: Callable[[int], bool]
 ) -> Iterator[tuple[bytes, bytes]]:
     while mark := stream.read(4):
         if is_over(len(mark)):
@@ -132,8 +132,8 @@ def _in_blocks(
 
 
 def _block_column(stream: BinaryIO, decompress: Decompress) -> list[bytes]:
-    lengths = _Bytes(decompress(_exactly(stream, _number(stream))))
-    content = _Bytes(decompress(_exactly(stream, _number(stream))))
+    lengths = _BytesStream(decompress(_exactly(stream, _number(stream))))
+    content = _BytesStream(decompress(_exactly(stream, _number(stream))))
     found = []
     while not lengths.at_end:
         found.append(_exactly(content, _number(lengths)))
@@ -143,7 +143,7 @@ def _block_column(stream: BinaryIO, decompress: Decompress) -> list[bytes]:
 
 
 def _in_records(
-    stream: BinaryIO, header: Header, is_over: Callable[[int], bool]
+    stream: BinaryIO, header: SequenceHeader, is_over: Callable[[int], bool]
 ) -> Iterator[tuple[bytes, bytes]]:
     while start := stream.read(4):
         length = int.from_bytes(start + _exactly(stream, 4 - len(start)), "big", signed=True)
@@ -158,7 +158,7 @@ def _in_records(
         yield key, header.decompress(_exactly(stream, length - key_length))
 
 
-class _Bytes:
+class _BytesStream:
     """Bytes as a stream that knows its end, which ``io.BytesIO`` reveals only by reading."""
 
     def __init__(self, content: bytes) -> None:
@@ -173,7 +173,7 @@ class _Bytes:
         return self._content[start : self._at]
 
 
-def _exactly(stream: "BinaryIO | _Bytes", count: int) -> bytes:
+def _exactly(stream: "BinaryIO | _BytesStream", count: int) -> bytes:
     """Exactly so many bytes, read in chunks: a damaged length never allocates what it claims."""
     if count < 0:
         raise ValueError(f"a negative length of {count}")
@@ -188,7 +188,7 @@ def _exactly(stream: "BinaryIO | _Bytes", count: int) -> bytes:
     return b"".join(chunks)
 
 
-def _number(stream: "BinaryIO | _Bytes") -> int:
+def _number(stream: "BinaryIO | _BytesStream") -> int:
     """Hadoop's variable-length integer (``WritableUtils.readVLong``)."""
     first = int.from_bytes(_exactly(stream, 1), "big", signed=True)
     if first >= -112:
@@ -216,7 +216,7 @@ def _inflate(compressed: bytes) -> bytes:
 
 def _unsnappy(compressed: bytes) -> bytes:
     """Blocks of chunks: a block begins with the size of its contents, a chunk with its own size."""
-    stream, found = _Bytes(compressed), []
+    stream, found = _BytesStream(compressed), []
     while not stream.at_end:
         missing = int.from_bytes(_exactly(stream, 4), "big")
         while missing > 0:

@@ -24,7 +24,7 @@ class BadPayload(Exception):  # noqa: N818  # states a fact, like StopIteration
     """The record must be a dead letter; the text gives the reason."""
 
 
-class LeftOut(BadPayload):
+class AuditLeftOut(BadPayload):
     """The record must have no row and be no dead letter: it is no change of a row."""
 
 
@@ -32,7 +32,7 @@ class Undecided(Exception):  # noqa: N818
     """There is no rule for the record, or for what is asked; the text gives the reason."""
 
 
-class Number(str):
+class JsonNumber(str):
     """A number of JSON, as it is written."""
 
     __slots__ = ()
@@ -46,7 +46,7 @@ class Instant:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedRows:
     """The expected rows of a group.
 
     Attributes:
@@ -55,12 +55,12 @@ class Expected:
         unchecked: columns that are not compared, and why.
     """
 
-    of: Callable[["Source"], Any]
+    of: Callable[["SourceRecord"], Any]
     unchecked: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceRecord:
     """A record in Kafka, as far as rows are made of it."""
 
     value: bytes | None
@@ -72,12 +72,12 @@ class Source:
 class Schemas(Protocol):
     """Schemas of registries, as they were stored."""
 
-    def find(self, registry: str, schema_id: int) -> "StoredSchema":
+    def find(self, registry: str, schema_id: int) -> "SchemaTexts":
         """The schema of an id. Raises Undecided."""
         ...
 
 
-class StoredSchema(Protocol):
+class SchemaTexts(Protocol):
     """A schema, and the schemas that it refers to."""
 
     @property
@@ -93,7 +93,7 @@ class StoredSchema(Protocol):
 
 def comparable(value: object) -> object:
     """A hashable form of a value, equal for equal values of one kind only."""
-    if isinstance(value, Number):
+    if isinstance(value, JsonNumber):
         return of_number(value)
     if isinstance(value, Mapping):
         items = [(str(name), comparable(inner)) for name, inner in value.items()]

@@ -16,14 +16,14 @@ from landfall_audit.objects.avro_blocks import number
 from landfall_audit.payloads import (
     BadPayload,
     Instant,
+    JsonNumber,
     Named,
-    Number,
     Undecided,
     common_values,
     comparable,
     of_json,
 )
-from landfall_audit.spec import Column, ColumnType
+from landfall_audit.spec import ColumnSection, ColumnTypeName
 
 Decode: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 """The value at a position, and the position after it."""
@@ -32,7 +32,7 @@ _MAX_PRECISION = 38
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 
 
-class Record(dict[str, Any]):
+class AvroRecord(dict[str, Any]):
     """The fields of a record, by name."""
 
 
@@ -45,7 +45,7 @@ class Single(float):
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class UnionValue:
     """A value of a union of several types, and how these are called."""
 
     tags: Sequence[str]
@@ -54,7 +54,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Logical:
+class LogicalValue:
     """A number with a meaning.
 
     Attributes:
@@ -96,7 +96,7 @@ _OF_TYPE = {
 """The type under a logical type; all other numeric logical types are ``long``."""
 
 
-class Avro:
+class AvroPayloads:
     """Reads values of one schema."""
 
     def __init__(self, schema: Any, references: Sequence[Any] = ()) -> None:
@@ -121,7 +121,7 @@ class Avro:
         self._has_branches = isinstance(schema, list)
 
     @classmethod
-    def of_text(cls, text: str, references: Sequence[str] = ()) -> "Avro":
+    def of_text(cls, text: str, references: Sequence[str] = ()) -> "AvroPayloads":
         """Read a schema from its JSON."""
         try:
             return cls(json.loads(text), [json.loads(each) for each in references])
@@ -162,9 +162,9 @@ class Avro:
 
     def _as_json(self, body: bytes, write: Callable[[Any], object]) -> object:
         found = self.value(body)
-        if self._has_branches and isinstance(found, Branch):
+        if self._has_branches and isinstance(found, UnionValue):
             found = found.value
-        if not isinstance(found, Record):
+        if not isinstance(found, AvroRecord):
             raise Undecided("JSON of a value that is no record")
         return of_json(write(found))
 
@@ -235,7 +235,7 @@ class Avro:
             value, at = decoders[branch](data, at)
             if names[branch] == "null" or len(present) == 1:
                 return value, at
-            return Branch(of_types, tags[branch], value), at
+            return UnionValue(of_types, tags[branch], value), at
 
         return decode
 
@@ -254,7 +254,7 @@ class Avro:
 
 def _record(members: Sequence[tuple[str, Decode]]) -> Decode:
     def decode(data: bytes, at: int) -> tuple[Any, int]:
-        found = Record()
+        found = AvroRecord()
         for name, member in members:
             found[name], at = member(data, at)
         return found, at
@@ -368,12 +368,12 @@ def _leaf(about: Mapping[str, Any]) -> Decode | None:
 
 
 def _logical(decode: Decode, kind: str, times: int, per: int, *, is_local: bool) -> Decode:
-    def decoded(data: bytes, at: int) -> tuple[Logical, int]:
+    def decoded(data: bytes, at: int) -> tuple[LogicalValue, int]:
         raw, at = decode(data, at)
         micros = raw * times // per
         if kind == "time" and not 0 <= micros < 86_400 * 10**6:
             raise ValueError(f"no time of a day: {raw}")
-        return Logical(kind, raw, micros, is_local), at
+        return LogicalValue(kind, raw, micros, is_local), at
 
     return decoded
 
@@ -415,22 +415,22 @@ def _decimal(about: Mapping[str, Any], decode: Decode, size: int | None) -> Deco
 def _form(value: Any) -> object:
     """The form of a value in a column of the schema."""
     match value:
-        case Record():
+        case AvroRecord():
             return "struct", tuple(sorted((name, _form(inner)) for name, inner in value.items()))
         case Pairs():
             return "map", tuple(sorted((key, _form(inner)) for key, inner in value.items()))
         case list():
             return "list", tuple(map(_form, value))
-        case Branch():
+        case UnionValue():
             tags = sorted(value.tags)
             of_tag = [(tag, _form(value.value) if tag == value.tag else None) for tag in tags]
             return "struct", tuple(of_tag)
-        case Logical() | Digits():
+        case LogicalValue() | Digits():
             return _form_of_meaning(value)
     return comparable(float(value) if isinstance(value, Single) else value)
 
 
-def _form_of_meaning(value: Logical | Digits) -> object:
+def _form_of_meaning(value: LogicalValue | Digits) -> object:
     if isinstance(value, Digits):
         wide = value.precision > _MAX_PRECISION
         return f"{value.value:f}" if wide else ("decimal", value.value)
@@ -450,20 +450,20 @@ def _json(value: Any) -> object:
 def _common_json(value: Any) -> object:
     """The value as it is written as JSON with ``values: Common``."""
     match value:
-        case Record() | Pairs():
+        case AvroRecord() | Pairs():
             return {name: _common_json(inner) for name, inner in value.items()}
         case list():
             return [_common_json(inner) for inner in value]
-        case Branch():
+        case UnionValue():
             return {value.tag: _common_json(value.value)}
         case bytes():
             return common_values.of_bytes(value)
-        case Logical():
+        case LogicalValue():
             return _common_time(value)
     return _json(value)
 
 
-def _common_time(value: Logical) -> str:
+def _common_time(value: LogicalValue) -> str:
     if value.kind == "date":
         return common_values.day(value.raw)
     if value.kind == "time":
@@ -477,15 +477,15 @@ def _json_number(value: float) -> object:
         return "NaN"
     if value in {float("inf"), float("-inf")}:
         return "Infinity" if value > 0 else "-Infinity"
-    return Number(repr(float(value)))
+    return JsonNumber(repr(float(value)))
 
 
 _AS_JSON: Mapping[type, Callable[[Any], object]] = {
-    Record: lambda value: {name: _json(inner) for name, inner in value.items()},
+    AvroRecord: lambda value: {name: _json(inner) for name, inner in value.items()},
     Pairs: lambda value: {name: _json(inner) for name, inner in value.items()},
     list: lambda value: [_json(inner) for inner in value],
-    Branch: lambda value: {value.tag: _json(value.value)},
-    Logical: lambda value: value.raw,
+    UnionValue: lambda value: {value.tag: _json(value.value)},
+    LogicalValue: lambda value: value.raw,
     Digits: lambda value: f"{value.value:f}",
     bytes: lambda value: value.decode("latin-1"),
     float: _json_number,
@@ -495,41 +495,48 @@ _AS_JSON: Mapping[type, Callable[[Any], object]] = {
 
 def _plain(value: Any) -> object:
     """The value with records and unions of several types as mappings, for paths."""
-    if isinstance(value, Record):
+    if isinstance(value, AvroRecord):
         return {name: _plain(inner) for name, inner in value.items()}
-    if isinstance(value, Branch):
+    if isinstance(value, UnionValue):
         return {value.tag: _plain(value.value)}
     return value
 
 
-_OF_LOGICAL: Mapping[tuple[str, ColumnType], Callable[[Logical], object]] = {
-    ("date", ColumnType.DATE): lambda day: date.fromordinal(day.raw + _EPOCH_DAY).isoformat(),
-    ("date", ColumnType.TIMESTAMP): lambda day: Instant(day.raw * 86_400 * 10**6),
-    ("date", ColumnType.INT32): lambda day: day.raw,
-    ("time", ColumnType.INT64): lambda time: time.raw,
-    ("timestamp", ColumnType.INT64): lambda time: time.raw,
-    ("timestamp", ColumnType.TIMESTAMP): lambda time: Instant(time.micros),
+_OF_LOGICAL: Mapping[tuple[str, ColumnTypeName], Callable[[LogicalValue], object]] = {
+    ("date", ColumnTypeName.DATE): lambda day: date.fromordinal(day.raw + _EPOCH_DAY).isoformat(),
+    ("date", ColumnTypeName.TIMESTAMP): lambda day: Instant(day.raw * 86_400 * 10**6),
+    ("date", ColumnTypeName.INT32): lambda day: day.raw,
+    ("time", ColumnTypeName.INT64): lambda time: time.raw,
+    ("timestamp", ColumnTypeName.INT64): lambda time: time.raw,
+    ("timestamp", ColumnTypeName.TIMESTAMP): lambda time: Instant(time.micros),
 }
-_AS_IT_IS: Mapping[type, frozenset[ColumnType]] = {
-    int: frozenset({ColumnType.INT32, ColumnType.INT64, ColumnType.FLOAT64, ColumnType.TIMESTAMP}),
-    float: frozenset({ColumnType.FLOAT64}),
-    str: frozenset({ColumnType.STRING, ColumnType.DATE, ColumnType.TIMESTAMP}),
-    bytes: frozenset({ColumnType.BINARY, ColumnType.DECIMAL}),
-    bool: frozenset({ColumnType.BOOLEAN}),
+_AS_IT_IS: Mapping[type, frozenset[ColumnTypeName]] = {
+    int: frozenset(
+        {
+            ColumnTypeName.INT32,
+            ColumnTypeName.INT64,
+            ColumnTypeName.FLOAT64,
+            ColumnTypeName.TIMESTAMP,
+        }
+    ),
+    float: frozenset({ColumnTypeName.FLOAT64}),
+    str: frozenset({ColumnTypeName.STRING, ColumnTypeName.DATE, ColumnTypeName.TIMESTAMP}),
+    bytes: frozenset({ColumnTypeName.BINARY, ColumnTypeName.DECIMAL}),
+    bool: frozenset({ColumnTypeName.BOOLEAN}),
 }
 
 
-def adapted(column: Column, value: Any) -> object:
+def adapted(column: ColumnSection, value: Any) -> object:
     """A value as the type of a declared column reads it."""
     if value is None:
         return None
-    if isinstance(value, Logical):
+    if isinstance(value, LogicalValue):
         read = _OF_LOGICAL.get((value.kind, column.type))
         if read is not None:
             return read(value)
-    if isinstance(value, Digits) and column.type is ColumnType.DECIMAL:
+    if isinstance(value, Digits) and column.type is ColumnTypeName.DECIMAL:
         return value.value
-    if isinstance(value, Digits) and column.type is ColumnType.STRING:
+    if isinstance(value, Digits) and column.type is ColumnTypeName.STRING:
         return f"{value.value:f}"
     if isinstance(value, Single):
         value = float(value)

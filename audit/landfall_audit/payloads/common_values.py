@@ -7,7 +7,7 @@ import base64
 import math
 from datetime import date, datetime, timedelta
 
-from landfall_audit.payloads import BadPayload, Number
+from landfall_audit.payloads import BadPayload, JsonNumber
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # a wall time; a UTC time gets its Z at the end
 
@@ -50,5 +50,5 @@ def of_bytes(value: bytes) -> str:
 def of_float(value: float) -> object:
     """A number, or the text of one that JSON does not have."""
     if math.isfinite(value):
-        return Number(repr(value))
+        return JsonNumber(repr(value))
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from landfall_audit.payloads import BadPayload, LeftOut, Number, Undecided, json_documents
-from landfall_audit.spec import Column, ColumnType, Decode, EnvelopeFields
+from landfall_audit.payloads import AuditLeftOut, BadPayload, JsonNumber, Undecided, json_documents
+from landfall_audit.spec import ColumnSection, ColumnTypeName, DecodeSection, EnvelopeFieldsSection
 
 Document: TypeAlias = Mapping[str, Any]
 Row: TypeAlias = dict[str, Any]
@@ -28,7 +28,7 @@ _NOT_LOGGED: Sequence[object] = (
     _PLACEHOLDER,
     base64.b64encode(_PLACEHOLDER.encode()).decode(),
     [_PLACEHOLDER],
-    [Number(byte) for byte in _PLACEHOLDER.encode()],
+    [JsonNumber(byte) for byte in _PLACEHOLDER.encode()],
     _IN_MAP,
     json.dumps(_IN_MAP, separators=(",", ":")),
 )
@@ -42,10 +42,10 @@ _TYPED = {"$oid", "$symbol", "$uuid", "$numberDecimal", "$binary", "$numberInt",
 }
 _TRUTHS = {"0": False, "1": True, "false": False, "true": True}
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  # the text gets its Z at the end
-_NUMBERS = {ColumnType.INT32, ColumnType.INT64, ColumnType.FLOAT64}
+_NUMBERS = {ColumnTypeName.INT32, ColumnTypeName.INT64, ColumnTypeName.FLOAT64}
 
 
-def opener(decode: Decode) -> Open:
+def opener(decode: DecodeSection) -> Open:
     """Return what opens the envelopes of a group."""
     reads = {column.path[0] for column in decode.payload_columns()}
     match decode.envelope:
@@ -76,11 +76,11 @@ def _with_own(made: Made) -> Row:
 
 
 def _is_text(value: object) -> bool:
-    return value is None or (isinstance(value, str) and not isinstance(value, Number))
+    return value is None or (isinstance(value, str) and not isinstance(value, JsonNumber))
 
 
 def _integer(value: object) -> object:
-    is_integer = isinstance(value, Number | int) and not isinstance(value, bool)
+    is_integer = isinstance(value, JsonNumber | int) and not isinstance(value, bool)
     if not is_integer or not _INTEGER.fullmatch(str(value)):
         raise BadPayload("a time that is no integer")
     return value
@@ -152,10 +152,10 @@ def _change(payload: Document | None) -> Document:
     if payload is not None and payload.get("op") is None and "payload" in payload:
         payload = _without_schema(payload)["payload"]
     if payload is None:
-        raise LeftOut("a tombstone")
+        raise AuditLeftOut("a tombstone")
     change = _object(payload, "payload")
     if change.get("op") is None and _is_other_topic(set(change)):
-        raise LeftOut("no change of a row")
+        raise AuditLeftOut("no change of a row")
     op = change.get("op")
     if op is None or not _is_text(op) or op not in _CHANGES:
         raise BadPayload(f"op {op}")
@@ -206,7 +206,7 @@ def _flattened(payload: Document | None, key: Key, reads: set[str]) -> Made:
         return _filled({}, _read(key)), {"_op": "d", "_deleted": True}
     row = _object(payload, "the record")
     if _is_other_topic(set(row)):
-        raise LeftOut("no change of a row")
+        raise AuditLeftOut("no change of a row")
     op, deleted = row.pop("__op", None), row.pop("__deleted", None)
     at = row.pop("__source_ts_ms", None)
     if (op is None and deleted is None) or not _is_text(op) or op not in {None, *_CHANGES}:
@@ -242,7 +242,7 @@ def _patch(description: Row) -> Row:
 
 def _id_of(key: Document) -> Row:
     text = _object(_inside(key), "the key").get("id")
-    if not isinstance(text, str) or isinstance(text, Number):
+    if not isinstance(text, str) or isinstance(text, JsonNumber):
         raise BadPayload("the key of no document")
     return {"_id": _plain(json_documents.value_of(text.encode()))}
 
@@ -266,21 +266,21 @@ def _typed(name: str, value: Any) -> Any:
         value = value.get("base64") if name == "$binary" else _long(value)
     if name == "$undefined":
         return None
-    if name == "$date" and isinstance(value, Number) and _INTEGER.fullmatch(value):
+    if name == "$date" and isinstance(value, JsonNumber) and _INTEGER.fullmatch(value):
         return _moment(value)
-    if not isinstance(value, str) or isinstance(value, Number):
+    if not isinstance(value, str) or isinstance(value, JsonNumber):
         return _UNKNOWN
     if name == "$numberDouble":
-        return Number(value) if _NUMBER.fullmatch(value) else value
+        return JsonNumber(value) if _NUMBER.fullmatch(value) else value
     if name in {"$numberInt", "$numberLong"}:
-        return Number(value) if _INTEGER.fullmatch(value) else _UNKNOWN
+        return JsonNumber(value) if _INTEGER.fullmatch(value) else _UNKNOWN
     return value
 
 
 def _long(value: Mapping[str, Any]) -> Any:
     found = value.get("$numberLong")
-    is_text = isinstance(found, str) and not isinstance(found, Number)
-    return Number(found) if is_text and len(value) == 1 else None
+    is_text = isinstance(found, str) and not isinstance(found, JsonNumber)
+    return JsonNumber(found) if is_text and len(value) == 1 else None
 
 
 def _moment(millis: str) -> str:
@@ -294,7 +294,7 @@ def _moment(millis: str) -> str:
 # -------------------------------------------------------------------- envelopes by their fields
 
 
-_MAXWELL = EnvelopeFields(
+_MAXWELL = EnvelopeFieldsSection(
     op="type",
     insert=("insert",),
     read=("bootstrap-insert",),
@@ -311,7 +311,7 @@ _MAXWELL = EnvelopeFields(
 )
 _ROW = "\0row"
 """Where the only row of a message of Canal is put."""
-_CANAL = EnvelopeFields(
+_CANAL = EnvelopeFieldsSection(
     op="type",
     insert=("INSERT",),
     update=("UPDATE",),
@@ -335,11 +335,13 @@ def _at(document: Any, path: str | None) -> Any:
     return document
 
 
-def _by_fields(fields: EnvelopeFields, payload: Document | None, key: Key, *more: str) -> Made:
+def _by_fields(
+    fields: EnvelopeFieldsSection, payload: Document | None, key: Key, *more: str
+) -> Made:
     """Open an envelope; ``more`` are members that are not part of ``_source``."""
     if payload is None:
         if fields.tombstone == "Skip":
-            raise LeftOut("a tombstone")
+            raise AuditLeftOut("a tombstone")
         return _filled({}, _read(key)), {"_op": "d", "_deleted": True}
     document = _object(_inside(payload), "the payload")
     letter = _letter(fields, document)
@@ -357,27 +359,27 @@ def _by_fields(fields: EnvelopeFields, payload: Document | None, key: Key, *more
     return row, own
 
 
-def _deleted_row(fields: EnvelopeFields, row: Row, document: Row, key: Key) -> Row:
+def _deleted_row(fields: EnvelopeFieldsSection, row: Row, document: Row, key: Key) -> Row:
     """A row with what only its keys have."""
     if fields.key and (inner := _at(document, fields.key)) is not None:
         row = _filled(row, _object(inner, fields.key))
     return _of_key(row, key) if key is not None or not row else row
 
 
-def _letter(fields: EnvelopeFields, document: Row) -> str:
+def _letter(fields: EnvelopeFieldsSection, document: Row) -> str:
     op = _at(document, fields.op)
     if op is None or isinstance(op, Mapping | list):
         raise BadPayload(f"no {fields.op}")
     op = str(op).lower() if isinstance(op, bool) else str(op)
     if op in fields.skip:
-        raise LeftOut(f"{fields.op} {op}")
+        raise AuditLeftOut(f"{fields.op} {op}")
     letter = fields.letter(op)
     if letter is None:
         raise BadPayload(f"{fields.op} {op}")
     return letter
 
 
-def _row_at(fields: EnvelopeFields, document: Row, letter: str) -> Row:
+def _row_at(fields: EnvelopeFieldsSection, document: Row, letter: str) -> Row:
     if fields.row is None:
         own = {p for p in (fields.op, fields.key, fields.timestamp) if p}
         gone = {path.split(".")[0] for path in own}
@@ -390,28 +392,28 @@ def _row_at(fields: EnvelopeFields, document: Row, letter: str) -> Row:
 
 
 def _millis(value: object, unit: str) -> object:
-    if isinstance(value, Number | int) and _INT64.fullmatch(str(value)):
-        return Number(int(value) * 1000 // _PER_SECOND[unit])
-    if isinstance(value, str) and not isinstance(value, Number):
+    if isinstance(value, JsonNumber | int) and _INT64.fullmatch(str(value)):
+        return JsonNumber(int(value) * 1000 // _PER_SECOND[unit])
+    if isinstance(value, str) and not isinstance(value, JsonNumber):
         return value
     raise BadPayload("a time that is neither an integer nor text")
 
 
-def _texts(columns: Sequence[Column]) -> Mapping[str, bool]:
+def _texts(columns: Sequence[ColumnSection]) -> Mapping[str, bool]:
     """Return which members are read as numbers, or truths, alone; whether they are truths."""
-    types: dict[str, set[ColumnType]] = {}
+    types: dict[str, set[ColumnTypeName]] = {}
     for column in columns:
         types.setdefault(column.path[0], set()).add(column.type)
     return {
-        name: of == {ColumnType.BOOLEAN}
+        name: of == {ColumnTypeName.BOOLEAN}
         for name, of in types.items()
-        if of <= _NUMBERS or of == {ColumnType.BOOLEAN}
+        if of <= _NUMBERS or of == {ColumnTypeName.BOOLEAN}
     }
 
 
 def _canal(payload: Document | None, texts: Mapping[str, bool]) -> Made:
     if payload is None:
-        raise LeftOut("a tombstone")
+        raise AuditLeftOut("a tombstone")
     document = _object(_inside(payload), "the payload")
     data = document.pop("data", None)
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], Mapping):
@@ -426,8 +428,8 @@ def _canal(payload: Document | None, texts: Mapping[str, bool]) -> Made:
 
 
 def _read_text(value: object, *, is_truth: bool) -> object:
-    if not isinstance(value, str) or isinstance(value, Number):
+    if not isinstance(value, str) or isinstance(value, JsonNumber):
         return value
     if is_truth:
         return _TRUTHS.get(value, value)
-    return Number(value) if _NUMBER.fullmatch(value) else value
+    return JsonNumber(value) if _NUMBER.fullmatch(value) else value

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 from landfall_audit.payloads import (
     BadPayload,
-    Expected,
+    ExpectedRows,
     Path,
     Schemas,
-    Source,
+    SourceRecord,
     Undecided,
     avro,
     envelopes,
@@ -21,7 +21,7 @@ from landfall_audit.payloads import (
     text_documents,
     typed_values,
 )
-from landfall_audit.spec import Column, ColumnType, Decode, GroupSpec
+from landfall_audit.spec import AuditedSpec, ColumnSection, ColumnTypeName, DecodeSection
 
 Document: TypeAlias = Mapping[Any, Any]
 _MAGIC = b"\0"
@@ -29,7 +29,7 @@ _SCHEMA_ID_BYTES = 5
 _SCHEMAS_KEPT = 1000
 
 
-_JSON_LIKE = {ColumnType.JSON, ColumnType.LIST, ColumnType.STRUCT}
+_JSON_LIKE = {ColumnTypeName.JSON, ColumnTypeName.LIST, ColumnTypeName.STRUCT}
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Payloads:
     is_text: bool = False
     names: Sequence[str] | None = None
     json_value: Callable[[Any], Any] = lambda value: value
-    adapted: Callable[[Column, Any], Any] = lambda _, value: value
-    cannot: frozenset[ColumnType] = frozenset()
+    adapted: Callable[[ColumnSection, Any], Any] = lambda _, value: value
+    cannot: frozenset[ColumnTypeName] = frozenset()
 
     def find(self, document: Document, path: Path) -> Any:
         """The value at a path; None if it is absent."""
@@ -64,7 +64,7 @@ class Payloads:
         return found
 
 
-def columns(spec: GroupSpec, schemas: Schemas) -> Expected:
+def columns(spec: AuditedSpec, schemas: Schemas) -> ExpectedRows:
     """Return the expected rows with declared columns.
 
     Raises:
@@ -87,16 +87,16 @@ def columns(spec: GroupSpec, schemas: Schemas) -> Expected:
     parts.append(lambda source: _of_headers(decode.typed_headers(), source))
     names = {column.name for column in decode.columns}
 
-    def of(source: Source) -> object:
+    def of(source: SourceRecord) -> object:
         found = dict(pair for part in parts for pair in part(source).items())
         return tuple(sorted(found.items()))
 
     if names and names <= unchecked.keys():
         raise Undecided(next(iter(unchecked.values())))
-    return Expected(of, unchecked)
+    return ExpectedRows(of, unchecked)
 
 
-def json_rows(spec: GroupSpec, schemas: Schemas) -> Expected:
+def json_rows(spec: AuditedSpec, schemas: Schemas) -> ExpectedRows:
     """Return the expected rows of JSON that is made of payloads.
 
     Raises:
@@ -104,22 +104,22 @@ def json_rows(spec: GroupSpec, schemas: Schemas) -> Expected:
     """
     if spec.decode.envelope is not None:
         row_of = _rows_in_envelopes(spec.decode, schemas)
-        return Expected(lambda source: of_json(row_of(source)), {})
+        return ExpectedRows(lambda source: of_json(row_of(source)), {})
     if spec.decode.format in _FINDERS:
         find = _FINDERS[spec.decode.format](spec.decode, schemas)
         what = "as_common_json" if spec.decode.is_common else "as_json"
-        return Expected(lambda s: None if s.value is None else _apply(find, what, s.value), {})
+        return ExpectedRows(lambda s: None if s.value is None else _apply(find, what, s.value), {})
     payloads = payloads_of(spec.decode, schemas)
 
-    def of(source: Source) -> object:
+    def of(source: SourceRecord) -> object:
         if source.value is None:
             return None
         return of_json(payloads.json_value(payloads.document(source.value)))
 
-    return Expected(of, {})
+    return ExpectedRows(of, {})
 
 
-def schema_columns(spec: GroupSpec, schemas: Schemas) -> Expected:
+def schema_columns(spec: AuditedSpec, schemas: Schemas) -> ExpectedRows:
     """Return the expected rows with the columns of the payloads' schema.
 
     Raises:
@@ -129,12 +129,12 @@ def schema_columns(spec: GroupSpec, schemas: Schemas) -> Expected:
         raise Undecided(f"columns of the schemas of {spec.decode.format}")
     find = _FINDERS[spec.decode.format](spec.decode, schemas)
 
-    def of(source: Source) -> object:
+    def of(source: SourceRecord) -> object:
         if source.value is None:
             raise Undecided("tombstones, in columns of a schema")
         return _apply(find, "columns", source.value)
 
-    return Expected(of, {})
+    return ExpectedRows(of, {})
 
 
 Find: TypeAlias = Callable[[bytes], tuple[Any, bytes]]
@@ -146,7 +146,7 @@ def _apply(find: Find, what: str, payload: bytes) -> Any:
     return getattr(schema, what)(body)
 
 
-def _avro(decode: Decode, schemas: Schemas) -> Find:
+def _avro(decode: DecodeSection, schemas: Schemas) -> Find:
     """Return the function that finds the schema of a payload.
 
     Raises:
@@ -164,21 +164,21 @@ def _avro(decode: Decode, schemas: Schemas) -> Find:
     return _by_id(decode.registry.urls[0], schemas)
 
 
-def _fixed_schema(options: Mapping[str, object]) -> avro.Avro:
+def _fixed_schema(options: Mapping[str, object]) -> avro.AvroPayloads:
     if isinstance(text := options.get("schema"), str):
-        return avro.Avro.of_text(text)
+        return avro.AvroPayloads.of_text(text)
     if "schemaFile" in options:
-        return avro.Avro.of_text(option_files.content(options, "schemaFile").decode())
+        return avro.AvroPayloads.of_text(option_files.content(options, "schemaFile").decode())
     raise Undecided("Avro without a schema")
 
 
 def _by_id(registry: str, schemas: Schemas) -> Find:
     @lru_cache(_SCHEMAS_KEPT)
-    def of_id(schema_id: int) -> avro.Avro:
+    def of_id(schema_id: int) -> avro.AvroPayloads:
         stored = schemas.find(registry, schema_id)
-        return avro.Avro.of_text(stored.text, [text for _, text in stored.references])
+        return avro.AvroPayloads.of_text(stored.text, [text for _, text in stored.references])
 
-    def find(payload: bytes) -> tuple[avro.Avro, bytes]:
+    def find(payload: bytes) -> tuple[avro.AvroPayloads, bytes]:
         if not payload.startswith(_MAGIC) or len(payload) < _SCHEMA_ID_BYTES:
             raise BadPayload("avro: no id of a schema")
         number = int.from_bytes(payload[1:5], "big", signed=True)
@@ -189,18 +189,21 @@ def _by_id(registry: str, schemas: Schemas) -> Find:
     return find
 
 
-def _protobuf(decode: Decode, schemas: Schemas) -> Find:
+def _protobuf(decode: DecodeSection, schemas: Schemas) -> Find:
     """Return the finder of a payload's message type, by the libraries of the extra ``protobuf``."""
     from landfall_audit.payloads.protobuf import finder  # noqa: PLC0415
 
     return finder(decode, schemas)
 
 
-_FINDERS: Mapping[str, Callable[[Decode, Schemas], Find]] = {"Avro": _avro, "Protobuf": _protobuf}
+_FINDERS: Mapping[str, Callable[[DecodeSection, Schemas], Find]] = {
+    "Avro": _avro,
+    "Protobuf": _protobuf,
+}
 """The decoders whose payloads have schemas."""
 
 
-def payloads_of(decode: Decode, schemas: Schemas) -> Payloads:
+def payloads_of(decode: DecodeSection, schemas: Schemas) -> Payloads:
     """How payloads are read.
 
     Raises:
@@ -214,15 +217,15 @@ def payloads_of(decode: Decode, schemas: Schemas) -> Payloads:
 
 def _of_text(
     read: Callable[[Mapping[str, object]], tuple[text_documents.Document, Sequence[str]]],
-) -> Callable[[Decode, Schemas], Payloads]:
-    def make(decode: Decode, _: Schemas) -> Payloads:
+) -> Callable[[DecodeSection, Schemas], Payloads]:
+    def make(decode: DecodeSection, _: Schemas) -> Payloads:
         document, names = read(decode.options)
         return Payloads(document, is_text=True, names=names)
 
     return make
 
 
-def _of_avro(decode: Decode, schemas: Schemas) -> Payloads:
+def _of_avro(decode: DecodeSection, schemas: Schemas) -> Payloads:
     find = _avro(decode, schemas)
     return Payloads(
         lambda payload: _apply(find, "document", payload),
@@ -231,7 +234,7 @@ def _of_avro(decode: Decode, schemas: Schemas) -> Payloads:
     )
 
 
-def _of_protobuf(decode: Decode, schemas: Schemas) -> Payloads:
+def _of_protobuf(decode: DecodeSection, schemas: Schemas) -> Payloads:
     from landfall_audit.payloads.protobuf import adapted  # noqa: PLC0415
 
     find = _protobuf(decode, schemas)
@@ -243,7 +246,7 @@ def _of_protobuf(decode: Decode, schemas: Schemas) -> Payloads:
 
 
 def _registered(
-    decode: Decode, document: Callable[[bytes], Document]
+    decode: DecodeSection, document: Callable[[bytes], Document]
 ) -> Callable[[bytes], Document]:
     """Reads what comes after the id of a schema, if there is one."""
     if decode.registry is None:
@@ -259,7 +262,7 @@ def _registered(
     return after_id
 
 
-_DECODERS: Mapping[str, Callable[[Decode, Schemas], Payloads]] = {
+_DECODERS: Mapping[str, Callable[[DecodeSection, Schemas], Payloads]] = {
     "Json": lambda _, __: Payloads(json_documents.document),
     "JsonSchema": lambda decode, _: Payloads(_registered(decode, json_documents.document)),
     "Csv": _of_text(text_documents.csv),
@@ -275,10 +278,10 @@ _DECODERS: Mapping[str, Callable[[Decode, Schemas], Payloads]] = {
 """How payloads of each decoder are read."""
 
 
-def _of_keys(decode: Decode) -> Decode:
+def _of_keys(decode: DecodeSection) -> DecodeSection:
     """How keys are decoded, as if they were payloads."""
     assert decode.key is not None, "the group decodes keys"
-    made = Decode.model_validate(decode.key.model_dump(include={"format", "options"}))
+    made = DecodeSection.model_validate(decode.key.model_dump(include={"format", "options"}))
     registry = decode.key.registry or decode.registry
     return made.model_copy(update={"registry": registry, "values": decode.values})
 
@@ -287,7 +290,9 @@ def _no_bytes(_: bytes) -> Document:
     raise Undecided("rows of envelopes are made of whole records")
 
 
-def _rows_in_envelopes(decode: Decode, schemas: Schemas) -> Callable[[Source], Document]:
+def _rows_in_envelopes(
+    decode: DecodeSection, schemas: Schemas
+) -> Callable[[SourceRecord], Document]:
     """Return what makes the row of a record.
 
     Raises:
@@ -297,7 +302,7 @@ def _rows_in_envelopes(decode: Decode, schemas: Schemas) -> Callable[[Source], D
     value_of = _objects(decode, schemas)
     key_of = None if decode.key is None else _objects(_of_keys(decode), schemas)
 
-    def of(source: Source) -> Document:
+    def of(source: SourceRecord) -> Document:
         def key() -> Document | None:
             assert key_of is not None, "asked for with keys alone"
             return None if source.key is None else key_of(source.key)
@@ -308,7 +313,7 @@ def _rows_in_envelopes(decode: Decode, schemas: Schemas) -> Callable[[Source], D
     return of
 
 
-def _objects(decode: Decode, schemas: Schemas) -> Callable[[bytes], Document]:
+def _objects(decode: DecodeSection, schemas: Schemas) -> Callable[[bytes], Document]:
     """Return what makes an object with common values of a payload. Raises Undecided likewise."""
     if decode.format == "Protobuf":
         options = {"protoNames": True, **decode.options}
@@ -319,7 +324,7 @@ def _objects(decode: Decode, schemas: Schemas) -> Callable[[bytes], Document]:
     return payloads_of(decode, schemas).document
 
 
-def _payloads_or_why(decode: Decode, schemas: Schemas) -> Payloads | str:
+def _payloads_or_why(decode: DecodeSection, schemas: Schemas) -> Payloads | str:
     try:
         return payloads_of(decode, schemas)
     except Undecided as undecided:
@@ -328,10 +333,10 @@ def _payloads_or_why(decode: Decode, schemas: Schemas) -> Payloads | str:
 
 def _of_payloads(
     payloads: Payloads | str,
-    declared: Sequence[Column],
-    payload_of: Callable[[Source], bytes | None],
+    declared: Sequence[ColumnSection],
+    payload_of: Callable[[SourceRecord], bytes | None],
     unchecked: dict[str, str],
-) -> Callable[[Source], Mapping[str, object]]:
+) -> Callable[[SourceRecord], Mapping[str, object]]:
     """Makes the columns of payloads or keys; adds uncompared columns to ``unchecked``."""
     if isinstance(payloads, str):
         unchecked |= dict.fromkeys((column.name for column in declared), payloads)
@@ -341,7 +346,7 @@ def _of_payloads(
             unchecked[column.name] = f"the auditor makes no {column.type} of such payloads"
     compared = [column for column in declared if column.name not in unchecked]
 
-    def document_of(source: Source) -> Document:
+    def document_of(source: SourceRecord) -> Document:
         payload = payload_of(source)
         return {} if payload is None else payloads.document(payload)
 
@@ -349,11 +354,13 @@ def _of_payloads(
 
 
 def _of_documents(
-    payloads: Payloads, declared: Sequence[Column], document_of: Callable[[Source], Document]
-) -> Callable[[Source], Mapping[str, object]]:
+    payloads: Payloads,
+    declared: Sequence[ColumnSection],
+    document_of: Callable[[SourceRecord], Document],
+) -> Callable[[SourceRecord], Mapping[str, object]]:
     """Makes the columns of documents, which ``payloads`` finds values in."""
 
-    def of(source: Source) -> Mapping[str, object]:
+    def of(source: SourceRecord) -> Mapping[str, object]:
         document = document_of(source)
         found = {}
         for column in declared:
@@ -366,13 +373,13 @@ def _of_documents(
     return of
 
 
-def _of_headers(declared: Sequence[Column], source: Source) -> Mapping[str, object]:
+def _of_headers(declared: Sequence[ColumnSection], source: SourceRecord) -> Mapping[str, object]:
     found: dict[str, object] = {}
     for column in declared:
         name = ".".join(column.path)
         values = [value for key, value in source.headers if key == name]
         value = values[-1] if values else None
-        if column.type is ColumnType.BINARY:
+        if column.type is ColumnTypeName.BINARY:
             found[column.name] = typed_values.column(column, value, is_text=False)
         else:
             text = None if value is None else _utf8(column.name, value)

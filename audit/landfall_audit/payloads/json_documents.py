@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from landfall_audit.half_pairs import without_halves
-from landfall_audit.payloads import BadPayload, Number, Undecided
+from landfall_audit.payloads import BadPayload, JsonNumber, Undecided
 
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"JSON has no number {name}")
 
 
-_DECODER = json.JSONDecoder(parse_int=Number, parse_float=Number, parse_constant=_no_constant)
+_DECODER = json.JSONDecoder(
+    parse_int=JsonNumber, parse_float=JsonNumber, parse_constant=_no_constant
+)
 
 
 def value_of(text: bytes) -> Any:

@@ -7,20 +7,20 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from landfall_audit.payloads import BadPayload, comparable, json_documents, of_json
-from landfall_audit.spec import ColumnType, ValueType
+from landfall_audit.spec import ColumnTypeName, ValueTypeSection
 
 _MICROS = {"s": 10**6, "ms": 10**3, "us": 1}
 """How many microseconds a unit of a timestamp has."""
 
 
-def forms(array: pa.Array, declared: ValueType | None = None) -> list[object]:
+def forms(array: pa.Array, declared: ValueTypeSection | None = None) -> list[object]:
     """The form of each value of an array; ``declared`` marks text that is JSON."""
     if kinds.is_dictionary(array.type):
         array = array.dictionary_decode()
     nested = next((form for is_one, form in _NESTED if is_one(array.type)), None)
     if nested is not None:
         return nested(array, declared)
-    if declared is not None and declared.type is ColumnType.JSON:
+    if declared is not None and declared.type is ColumnTypeName.JSON:
         return _each(array, json_form)
     return _leaves(array)
 
@@ -62,12 +62,12 @@ def _micros(unit: str) -> Callable[[int], int]:
     return lambda value: value * _MICROS[unit]
 
 
-def _lists(array: Any, declared: ValueType | None) -> list[object]:
+def _lists(array: Any, declared: ValueTypeSection | None) -> list[object]:
     inner = forms(array.values, declared.items if declared else None)
     return _spans(array, lambda start, end: ("list", tuple(inner[start:end])))
 
 
-def _maps(array: Any, _: ValueType | None) -> list[object]:
+def _maps(array: Any, _: ValueTypeSection | None) -> list[object]:
     keys, values = forms(array.keys), forms(array.items)
 
     def entries(start: int, end: int) -> object:
@@ -86,7 +86,7 @@ def _spans(array: Any, form: Callable[[int, int], object]) -> list[object]:
     ]
 
 
-def _structs(array: Any, declared: ValueType | None) -> list[object]:
+def _structs(array: Any, declared: ValueTypeSection | None) -> list[object]:
     names = [field.name for field in array.type]
     fields = {field.name: field for field in declared.fields} if declared else {}
     inner = [forms(array.field(i), fields.get(name)) for i, name in enumerate(names)]
@@ -99,7 +99,7 @@ def _structs(array: Any, declared: ValueType | None) -> list[object]:
 
 
 _NESTED: Sequence[
-    tuple[Callable[[pa.DataType], bool], Callable[[Any, ValueType | None], list[object]]]
+    tuple[Callable[[pa.DataType], bool], Callable[[Any, ValueTypeSection | None], list[object]]]
 ] = (
     (kinds.is_list, _lists),
     (kinds.is_large_list, _lists),

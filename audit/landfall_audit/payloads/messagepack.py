@@ -7,7 +7,7 @@ from typing import Any
 
 import msgpack
 
-from landfall_audit.payloads import BadPayload, Instant, Number, Undecided, common_values
+from landfall_audit.payloads import BadPayload, Instant, JsonNumber, Undecided, common_values
 
 
 def document(payload: bytes) -> Mapping[object, object]:
@@ -88,10 +88,10 @@ def json_value(value: object) -> object:
     return [json_value(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _number(value: float) -> Number:
+def _number(value: float) -> JsonNumber:
     if value != value or value in {float("inf"), float("-inf")}:  # noqa: PLR0124  # not a number
         raise BadPayload(f"JSON has no number {value}")
-    return Number(repr(value))
+    return JsonNumber(repr(value))
 
 
 def _json_key(key: object) -> str:

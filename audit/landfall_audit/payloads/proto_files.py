@@ -20,7 +20,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
-from landfall_audit.errors import Retry
+from landfall_audit.errors import AuditRetry
 
 _SECONDS = 120
 _MAX_REFERENCES, _MAX_NAME = 1_000, 255
@@ -70,7 +70,7 @@ def file_set(text: str, references: Sequence[tuple[str, str]]) -> Any:
 
     Raises:
         ValueError: it cannot be compiled, or has a name that no file may have.
-        Retry: protoc was stopped before it had an answer.
+        AuditRetry: protoc was stopped before it had an answer.
     """
     _check_names([name for name, _ in references])
     described = {name: _described(body) for name, body in references}
@@ -182,9 +182,11 @@ def _protoc(folder: Path) -> str:
                 check=False,
             )
     except subprocess.TimeoutExpired as error:
-        raise Retry(f"protoc takes longer than {_SECONDS} seconds for a schema") from error
+        raise AuditRetry(f"protoc takes longer than {_SECONDS} seconds for a schema") from error
     if done.returncode in {-9, -15, -2}:
-        raise Retry(f"protoc was stopped by signal {-done.returncode}, perhaps for want of memory")
+        raise AuditRetry(
+            f"protoc was stopped by signal {-done.returncode}, perhaps for want of memory"
+        )
     if done.returncode == 0:
         return ""
     said = errors.read_bytes()[:1500].decode(errors="replace").strip()

@@ -22,7 +22,7 @@ from landfall_audit.payloads import (
     option_files,
 )
 from landfall_audit.payloads.proto_files import file_set
-from landfall_audit.spec import Column, ColumnType, Decode
+from landfall_audit.spec import ColumnSection, ColumnTypeName, DecodeSection
 
 Message: TypeAlias = Any
 Field: TypeAlias = Any
@@ -44,7 +44,7 @@ class Symbol(str):
 
 
 @dataclass(frozen=True)
-class Messages:
+class MessagePayloads:
     """Reads messages of one type."""
 
     descriptor: Any
@@ -53,7 +53,7 @@ class Messages:
     has_zeros: bool = False
 
     @classmethod
-    def of(cls, files: Any, name: str, *, has_proto_names: bool) -> "Messages":
+    def of(cls, files: Any, name: str, *, has_proto_names: bool) -> "MessagePayloads":
         """The messages of this name.
 
         Raises:
@@ -178,11 +178,11 @@ class Messages:
         return _document(self.parse(body))
 
 
-Find: TypeAlias = Callable[[bytes], tuple[Messages, bytes]]
+Find: TypeAlias = Callable[[bytes], tuple[MessagePayloads, bytes]]
 """The type of a payload's message, and what comes after its header."""
 
 
-def finder(decode: Decode, schemas: Schemas) -> Find:
+def finder(decode: DecodeSection, schemas: Schemas) -> Find:
     """Return the function that finds the type of a payload's message.
 
     Raises:
@@ -194,7 +194,7 @@ def finder(decode: Decode, schemas: Schemas) -> Find:
             files = descriptor_pb2.FileDescriptorSet.FromString(_descriptors(options))
         except (ValueError, DecodeError) as error:
             raise Undecided(f"descriptors that google.protobuf refuses: {error}") from None
-        fixed = Messages.of(files, str(options.get("message")), has_proto_names=has_names)
+        fixed = MessagePayloads.of(files, str(options.get("message")), has_proto_names=has_names)
         has_header = options.get("framing") == "Confluent"
         return lambda payload: (fixed, _indexes(payload)[1] if has_header else payload)
     if decode.registry is None or options.get("schemaId") == "Header":
@@ -212,12 +212,12 @@ def _by_id(registry: str, schemas: Schemas, wanted: object, *, has_names: bool) 
             raise Undecided(f"schema {schema_id}, which protoc refuses: {error}") from None
 
     @lru_cache(_SCHEMAS_KEPT)
-    def messages_of(schema_id: int, indexes: tuple[int, ...]) -> Messages:
+    def messages_of(schema_id: int, indexes: tuple[int, ...]) -> MessagePayloads:
         files = files_of(schema_id)
         name = _message_at(files.file[-1], indexes)
-        return Messages.of(files, name, has_proto_names=has_names)
+        return MessagePayloads.of(files, name, has_proto_names=has_names)
 
-    def find(payload: bytes) -> tuple[Messages, bytes]:
+    def find(payload: bytes) -> tuple[MessagePayloads, bytes]:
         indexes, body = _indexes(payload)
         number = int.from_bytes(payload[1:5], "big", signed=True)
         if number < 0:
@@ -241,12 +241,12 @@ def _message_at(file: Any, indexes: tuple[int, ...]) -> str:
     return ".".join(names)
 
 
-def adapted(column: Column, value: object) -> object:
+def adapted(column: ColumnSection, value: object) -> object:
     """A value as the type of the column reads it."""
-    is_number = column.type in {ColumnType.INT32, ColumnType.INT64}
+    is_number = column.type in {ColumnTypeName.INT32, ColumnTypeName.INT64}
     if isinstance(value, Symbol):
         return value.number if is_number else str(value)
-    if isinstance(value, str) and column.type is ColumnType.BINARY:
+    if isinstance(value, str) and column.type is ColumnTypeName.BINARY:
         raise Undecided("text as Binary")
     if isinstance(value, list | dict):
         raise Undecided("a column of messages, lists or maps")

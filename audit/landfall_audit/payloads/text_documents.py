@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall_audit.payloads import BadPayload, Undecided
-from landfall_audit.readers.csv_text import Dialect
+from landfall_audit.readers.csv_text import CsvDialect
 
 Options = Mapping[str, object]
 Document = Callable[[bytes], Mapping[str, object]]
@@ -21,7 +21,7 @@ Document = Callable[[bytes], Mapping[str, object]]
 
 def csv(options: Options) -> tuple[Document, Sequence[str]]:
     """Return the reader of ``Csv`` payloads, and the names of their values."""
-    dialect = Dialect.of(options)
+    dialect = CsvDialect.of(options)
     header = options.get("header")
     names = (
         [name or "" for name in dialect.split(str(header))]
@@ -113,7 +113,7 @@ def _plain_split(separator: str) -> Callable[[str], Sequence[str]]:
 
 def _quoted_split(separator: str) -> Callable[[str], Sequence[str | None]]:
     """Split values that may be in quotes; unquoted ones may have quotes, but not at their start."""
-    dialect = Dialect.of({"separator": separator})
+    dialect = CsvDialect.of({"separator": separator})
     ends = re.compile(f"[{re.escape(separator)}\r\n]")
     return replace(dialect, in_unquoted=ends).split
 

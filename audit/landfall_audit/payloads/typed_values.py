@@ -17,29 +17,36 @@ from landfall_audit import times
 from landfall_audit.payloads import (
     BadPayload,
     Instant,
-    Number,
+    JsonNumber,
     Undecided,
     json_documents,
     of_double,
     of_json,
 )
-from landfall_audit.spec import Column, ColumnType, ColumnUnit, DecimalEncoding, TimeUnit, ValueType
+from landfall_audit.spec import (
+    ColumnSection,
+    ColumnTypeName,
+    ColumnUnitName,
+    DecimalEncodingName,
+    TimeUnitName,
+    ValueTypeSection,
+)
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _JSON_INTEGER = re.compile(r"-?[0-9]+")
 _REAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_BITS = {ColumnType.INT32: 31, ColumnType.INT64: 63}
+_BITS = {ColumnTypeName.INT32: 31, ColumnTypeName.INT64: 63}
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _FIRST = datetime(1, 1, 1, tzinfo=UTC)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MIN_MICROS = -((_EPOCH - _FIRST).days) * 86_400 * 10**6
 _MAX_MICROS = (date.max.toordinal() + 1 - _EPOCH_DAY) * 86_400 * 10**6 - 1
 _SURE_DIGITS = {
-    TimeUnit.SECONDS: 6,
-    TimeUnit.MILLISECONDS: 3,
-    TimeUnit.MICROSECONDS: 0,
-    TimeUnit.NANOSECONDS: 0,
+    TimeUnitName.SECONDS: 6,
+    TimeUnitName.MILLISECONDS: 3,
+    TimeUnitName.MICROSECONDS: 0,
+    TimeUnitName.NANOSECONDS: 0,
 }
 """Digits of a fraction that a double can distinguish, by unit, in this and the next centuries."""
 _SURE_MICROS = 2**32 * 10**6
@@ -48,7 +55,7 @@ _MAX_EXPONENT = 400
 """Beyond the exponent of any double."""
 
 
-def column(declared: Column, value: object, *, is_text: bool) -> object:
+def column(declared: ColumnSection, value: object, *, is_text: bool) -> object:
     """The form of a column's value; null is None.
 
     Raises:
@@ -64,7 +71,7 @@ def column(declared: Column, value: object, *, is_text: bool) -> object:
     return found
 
 
-def _read(declared: ValueType, value: object, *, is_text: bool) -> object:
+def _read(declared: ValueTypeSection, value: object, *, is_text: bool) -> object:
     if value is None:
         return None
     if is_text:
@@ -73,63 +80,63 @@ def _read(declared: ValueType, value: object, *, is_text: bool) -> object:
     return _of_value(declared, value)
 
 
-def _of_text(declared: ValueType, text: str) -> object:
-    if declared.type is ColumnType.STRING:
+def _of_text(declared: ValueTypeSection, text: str) -> object:
+    if declared.type is ColumnTypeName.STRING:
         return text
-    if declared.type is ColumnType.BINARY:
+    if declared.type is ColumnTypeName.BINARY:
         return text.encode()
     if not text:
         return None
-    if declared.type in {ColumnType.JSON, ColumnType.LIST, ColumnType.STRUCT}:
+    if declared.type in {ColumnTypeName.JSON, ColumnTypeName.LIST, ColumnTypeName.STRUCT}:
         return _of_value(declared, json_documents.value_of(text.encode()))
     reader = _TEXT_READERS.get(declared.type)
     return reader(declared, text) if reader else _of_value(declared, text)
 
 
-def _of_value(declared: ValueType, value: object) -> object:
+def _of_value(declared: ValueTypeSection, value: object) -> object:
     """The form of a value as Json, MessagePack and other decoders have them."""
     return None if value is None else _READERS[declared.type](declared, value)
 
 
-def _text(_: ValueType, value: object) -> str:
+def _text(_: ValueTypeSection, value: object) -> str:
     if type(value) is not str:
         raise ValueError(repr(value))
     return value
 
 
-def _truth(_: ValueType, value: object) -> object:
+def _truth(_: ValueTypeSection, value: object) -> object:
     if not isinstance(value, bool):
         raise ValueError(repr(value))  # noqa: TRY004  # a dead letter, as any other wrong value
     return ("true" if value else "false"), "bool"
 
 
-def _truth_of_text(_: ValueType, text: str) -> object:
+def _truth_of_text(_: ValueTypeSection, text: str) -> object:
     if text not in {"true", "false"}:
         raise ValueError(repr(text))
     return text, "bool"
 
 
-def _integer(declared: ValueType, value: object) -> int:
-    is_number = type(value) is int or isinstance(value, Number)
+def _integer(declared: ValueTypeSection, value: object) -> int:
+    is_number = type(value) is int or isinstance(value, JsonNumber)
     if not is_number or not _JSON_INTEGER.fullmatch(str(value)):
         raise ValueError(repr(value))
     return _in_range(declared, str(value))
 
 
-def _integer_of_text(declared: ValueType, text: str) -> int:
+def _integer_of_text(declared: ValueTypeSection, text: str) -> int:
     if not _INTEGER.fullmatch(text):
         raise ValueError(repr(text))
     return _in_range(declared, text)
 
 
-def _in_range(declared: ValueType, value: str) -> int:
+def _in_range(declared: ValueTypeSection, value: str) -> int:
     number = int(Decimal(value))
     if not -(2 ** _BITS[declared.type]) <= number < 2 ** _BITS[declared.type]:
         raise ValueError(f"out of range: {value}")
     return number
 
 
-def _real(_: ValueType, text: str) -> object:
+def _real(_: ValueTypeSection, text: str) -> object:
     if not _REAL.fullmatch(text):
         raise ValueError(repr(text))
     number = float(text)
@@ -138,25 +145,25 @@ def _real(_: ValueType, text: str) -> object:
     return of_double(number)
 
 
-def _double(declared: ValueType, value: object) -> object:
-    if isinstance(value, Number):
+def _double(declared: ValueTypeSection, value: object) -> object:
+    if isinstance(value, JsonNumber):
         return _real(declared, value)
     if type(value) not in {int, float}:
         raise ValueError(repr(value))
     return of_double(float(value))  # type: ignore[arg-type]  # it is one of these
 
 
-def _timestamp(declared: ValueType, value: object) -> int | None:
+def _timestamp(declared: ValueTypeSection, value: object) -> int | None:
     if value == "":
         return None
     if isinstance(value, Instant):
-        if declared.unit is ColumnUnit.CUSTOM:
+        if declared.unit is ColumnUnitName.CUSTOM:
             raise Undecided("a timestamp type, and unit Custom")
         found = value.micros
     else:
-        unit = TimeUnit(declared.unit or ColumnUnit.MILLISECONDS)
+        unit = TimeUnitName(declared.unit or ColumnUnitName.MILLISECONDS)
         number = _number(value)
-        if number is not None and number.denominator > 1 and unit is not TimeUnit.ISO8601:
+        if number is not None and number.denominator > 1 and unit is not TimeUnitName.ISO8601:
             _require_sure(number, unit)
         found = times.micros(
             value if number is None else _plain(number),
@@ -170,7 +177,7 @@ def _timestamp(declared: ValueType, value: object) -> int | None:
 
 
 def _number(value: object) -> Fraction | None:
-    if isinstance(value, Number):
+    if isinstance(value, JsonNumber):
         if not math.isfinite(float(value)):
             raise ValueError(f"out of range: {value}")
         number = Decimal(value)
@@ -186,9 +193,9 @@ def _plain(number: Fraction) -> int | Fraction:
     return number.numerator if number.denominator == 1 else number
 
 
-def _require_sure(number: Fraction, unit: TimeUnit) -> None:
+def _require_sure(number: Fraction, unit: TimeUnitName) -> None:
     """Raise Undecided if the double next to the number may mean another microsecond."""
-    if unit is TimeUnit.CUSTOM:
+    if unit is TimeUnitName.CUSTOM:
         return
     of_size = times.unit_of(number, unit)
     is_fine = (number * 10 ** _SURE_DIGITS[of_size]).denominator == 1
@@ -196,10 +203,10 @@ def _require_sure(number: Fraction, unit: TimeUnit) -> None:
         raise Undecided("times in numbers finer than a double can represent")
 
 
-def _day(declared: ValueType, value: object) -> int | None:
+def _day(declared: ValueTypeSection, value: object) -> int | None:
     if value == "":
         return None
-    if declared.unit is ColumnUnit.DAYS and not (type(value) is str and not _is_days(value)):
+    if declared.unit is ColumnUnitName.DAYS and not (type(value) is str and not _is_days(value)):
         if isinstance(value, bool) or not isinstance(value, int | str):
             raise ValueError(repr(value))
         text = str(value)
@@ -217,7 +224,7 @@ def _is_days(text: str) -> bool:
     return re.fullmatch(r"[+-]?[0-9]{1,9}", text) is not None
 
 
-def _bytes(_: ValueType, value: object) -> bytes:
+def _bytes(_: ValueTypeSection, value: object) -> bytes:
     if isinstance(value, bytes):
         return value
     if type(value) is not str:
@@ -225,14 +232,14 @@ def _bytes(_: ValueType, value: object) -> bytes:
     return base64.b64decode(value, validate=True)
 
 
-def _decimal(declared: ValueType, value: object) -> object:
+def _decimal(declared: ValueTypeSection, value: object) -> object:
     if value == "":
         return None
     return "decimal", _fitted(_digits(declared, value), declared)
 
 
-def _digits(declared: ValueType, value: object) -> Decimal:
-    is_base64 = declared.encoding is DecimalEncoding.BASE64
+def _digits(declared: ValueTypeSection, value: object) -> Decimal:
+    is_base64 = declared.encoding is DecimalEncodingName.BASE64
     if type(value) is str and is_base64:
         value = base64.b64decode(value, validate=True)
     if isinstance(value, bytes):
@@ -241,7 +248,7 @@ def _digits(declared: ValueType, value: object) -> Decimal:
         return _variable(value)
     if isinstance(value, float):
         return Decimal(repr(value))
-    is_number = isinstance(value, Number | Decimal) or type(value) is int
+    is_number = isinstance(value, JsonNumber | Decimal) or type(value) is int
     if is_number or (type(value) is str and _REAL.fullmatch(value)):
         return Decimal(value)  # type: ignore[arg-type]  # it is one of these
     raise ValueError(repr(value))
@@ -249,7 +256,7 @@ def _digits(declared: ValueType, value: object) -> Decimal:
 
 def _variable(value: Mapping[object, object]) -> Decimal:
     scale, text = value.get("scale"), value.get("value")
-    is_number = isinstance(scale, Number) or type(scale) is int
+    is_number = isinstance(scale, JsonNumber) or type(scale) is int
     if not is_number or type(text) is not str or not _JSON_INTEGER.fullmatch(str(scale)):
         raise ValueError(repr(value))
     return _unscaled(base64.b64decode(text, validate=True), int(str(scale)))
@@ -262,7 +269,7 @@ def _unscaled(number: bytes, scale: int) -> Decimal:
     return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
 
-def _fitted(number: Decimal, declared: ValueType) -> Decimal:
+def _fitted(number: Decimal, declared: ValueTypeSection) -> Decimal:
     """The number, if the declared digits hold all of it."""
     precision, scale = declared.precision or 0, declared.scale or 0
     if not number.is_finite():
@@ -281,8 +288,8 @@ def _fitted(number: Decimal, declared: ValueType) -> Decimal:
     return Decimal((sign, tuple(map(int, str(unscaled))), -scale)).normalize(_EXACT)
 
 
-def _nested(declared: ValueType, value: object) -> object:
-    if declared.type is ColumnType.LIST:
+def _nested(declared: ValueTypeSection, value: object) -> object:
+    if declared.type is ColumnTypeName.LIST:
         if not isinstance(value, list) or declared.items is None:
             raise ValueError(repr(value))
         items = [_of_value(declared.items, item) for item in value]
@@ -300,24 +307,24 @@ def _nested(declared: ValueType, value: object) -> object:
     return "struct", tuple(sorted(fields, key=lambda item: item[0]))
 
 
-_READERS: Mapping[ColumnType, Callable[[ValueType, Any], object]] = {
-    ColumnType.STRING: _text,
-    ColumnType.INT32: _integer,
-    ColumnType.INT64: _integer,
-    ColumnType.FLOAT64: _double,
-    ColumnType.BOOLEAN: _truth,
-    ColumnType.TIMESTAMP: _timestamp,
-    ColumnType.DATE: _day,
-    ColumnType.BINARY: _bytes,
-    ColumnType.JSON: lambda _, value: of_json(value),
-    ColumnType.DECIMAL: _decimal,
-    ColumnType.LIST: _nested,
-    ColumnType.STRUCT: _nested,
+_READERS: Mapping[ColumnTypeName, Callable[[ValueTypeSection, Any], object]] = {
+    ColumnTypeName.STRING: _text,
+    ColumnTypeName.INT32: _integer,
+    ColumnTypeName.INT64: _integer,
+    ColumnTypeName.FLOAT64: _double,
+    ColumnTypeName.BOOLEAN: _truth,
+    ColumnTypeName.TIMESTAMP: _timestamp,
+    ColumnTypeName.DATE: _day,
+    ColumnTypeName.BINARY: _bytes,
+    ColumnTypeName.JSON: lambda _, value: of_json(value),
+    ColumnTypeName.DECIMAL: _decimal,
+    ColumnTypeName.LIST: _nested,
+    ColumnTypeName.STRUCT: _nested,
 }
-_TEXT_READERS: Mapping[ColumnType, Callable[[ValueType, str], object]] = {
-    ColumnType.INT32: _integer_of_text,
-    ColumnType.INT64: _integer_of_text,
-    ColumnType.FLOAT64: _real,
-    ColumnType.BOOLEAN: _truth_of_text,
+_TEXT_READERS: Mapping[ColumnTypeName, Callable[[ValueTypeSection, str], object]] = {
+    ColumnTypeName.INT32: _integer_of_text,
+    ColumnTypeName.INT64: _integer_of_text,
+    ColumnTypeName.FLOAT64: _real,
+    ColumnTypeName.BOOLEAN: _truth_of_text,
 }
 """The types whose text has a grammar of its own."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from landfall_audit.buckets import SourceFolder
-from landfall_audit.feeds.lists import Part
+from landfall_audit.feeds.lists import FeedFilePart
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class FileRow:
     key: bytes | None = None
 
 
-Reader: TypeAlias = Callable[[SourceFolder, Part], Iterator[FileRow]]
+Reader: TypeAlias = Callable[[SourceFolder, FeedFilePart], Iterator[FileRow]]
 """Yields the rows of a part, in order.
 
 Raises:

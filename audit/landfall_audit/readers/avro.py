@@ -5,8 +5,14 @@ from functools import partial
 
 from landfall_audit import untrusted_json
 from landfall_audit.buckets import SourceFolder
-from landfall_audit.feeds.lists import Part
-from landfall_audit.objects.avro_blocks import SYNC_BYTES, Header, exactly, read_block, read_header
+from landfall_audit.feeds.lists import FeedFilePart
+from landfall_audit.objects.avro_blocks import (
+    SYNC_BYTES,
+    AvroFileHeader,
+    exactly,
+    read_block,
+    read_header,
+)
 from landfall_audit.readers import FileRow, Options, Reader
 from landfall_audit.readers.avro_json import AvroJson
 from landfall_audit.readers.streams import OpenPart, damage_is_unchecked
@@ -17,7 +23,7 @@ def reader_of(options: Options) -> Reader:
     return partial(_rows, chosen=options.get("compression", "Auto"))
 
 
-def _rows(source: SourceFolder, part: Part, *, chosen: object) -> Iterator[FileRow]:
+def _rows(source: SourceFolder, part: FeedFilePart, *, chosen: object) -> Iterator[FileRow]:
     with damage_is_unchecked():
         opened = OpenPart.of(source, part, chosen)
         header = read_header(opened.stream)
@@ -33,7 +39,7 @@ def _rows(source: SourceFolder, part: Part, *, chosen: object) -> Iterator[FileR
         yield from _of_blocks(opened, header, sync)
 
 
-def _of_blocks(opened: OpenPart, header: Header, sync: bytes) -> Iterator[FileRow]:
+def _of_blocks(opened: OpenPart, header: AvroFileHeader, sync: bytes) -> Iterator[FileRow]:
     values = AvroJson(untrusted_json.decode(header.schema))
     while block := read_block(opened.stream, header, sync):
         count, content = block

@@ -105,7 +105,7 @@ class AvroJson:
                 made = lambda data, at: (text(_cut(data, at, size)), at + size)  # noqa: E731
             case _:
                 inside = name.rpartition(".")[0]
-                made = _Record(
+                made = _RecordDecoder(
                     [
                         (f"{_quoted(each['name'])}:", self._of(each["type"], inside))
                         for each in about["fields"]
@@ -216,7 +216,7 @@ def _items(
 
 
 @dataclass(frozen=True)
-class _Record:
+class _RecordDecoder:
     """Decodes a record, given its members and how each is decoded."""
 
     members: Sequence[tuple[str, Decode]] = field(repr=False)

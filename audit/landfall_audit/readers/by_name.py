@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from landfall_audit.readers import Options, Reader, avro, csv_text, parquet, sequence_file, text
-from landfall_audit.spec import Feed
+from landfall_audit.spec import FeedSection
 
 _READERS: Mapping[str, Callable[[Options], Reader]] = {
     "Lines": partial(text.reader_of, "Lines"),
@@ -17,7 +17,7 @@ _READERS: Mapping[str, Callable[[Options], Reader]] = {
 }
 
 
-def reader_of(feed: Feed) -> Reader | None:
+def reader_of(feed: FeedSection) -> Reader | None:
     """How the files of a feed are read; None if only the writer's own reader can do that."""
     make = _READERS.get(feed.reader)
     return make(feed.reader_options) if make else None

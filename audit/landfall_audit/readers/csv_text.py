@@ -15,18 +15,18 @@ import orjson
 
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, SourceFolder
-from landfall_audit.feeds.lists import Part
+from landfall_audit.feeds.lists import FeedFilePart
 from landfall_audit.readers import FileRow, Options, Reader
 from landfall_audit.readers.text import raw_lines, without_end
 
 
 def reader_of(options: Options) -> Reader:
     """The reader with these options."""
-    return partial(_rows, options=options, dialect=Dialect.of(options))
+    return partial(_rows, options=options, dialect=CsvDialect.of(options))
 
 
 def _rows(
-    source: SourceFolder, part: Part, *, options: Options, dialect: "Dialect"
+    source: SourceFolder, part: FeedFilePart, *, options: Options, dialect: "CsvDialect"
 ) -> Iterator[FileRow]:
     records = _records(source, part, options, dialect)
     first = next(records, None)
@@ -47,7 +47,7 @@ def _rows(
 
 
 def _records(
-    source: SourceFolder, part: Part, options: Options, dialect: "Dialect"
+    source: SourceFolder, part: FeedFilePart, options: Options, dialect: "CsvDialect"
 ) -> Iterator[bytes]:
     """The records that begin in the part: lines, or with ``multiline`` as many as end a quote."""
     lines = raw_lines(source, part, options.get("compression", "Auto"))
@@ -64,7 +64,7 @@ def _records(
         raise CannotCompare(Unchecked.FILE)
 
 
-def _names(header: bytes, dialect: "Dialect") -> tuple[str, ...]:
+def _names(header: bytes, dialect: "CsvDialect") -> tuple[str, ...]:
     try:
         names = tuple(name or "" for name in dialect.split(header.decode()))
     except ValueError as error:
@@ -74,7 +74,7 @@ def _names(header: bytes, dialect: "Dialect") -> tuple[str, ...]:
     return names
 
 
-def _payload(record: bytes, names: Sequence[str], dialect: "Dialect") -> bytes:
+def _payload(record: bytes, names: Sequence[str], dialect: "CsvDialect") -> bytes:
     """The record as JSON; as it is if it is malformed, or has another number of values."""
     try:
         values = dialect.split(record.decode())
@@ -86,7 +86,7 @@ def _payload(record: bytes, names: Sequence[str], dialect: "Dialect") -> bytes:
 
 
 @dataclass(frozen=True)
-class Dialect:
+class CsvDialect:
     """How records are written; see the options of the decoder ``Csv``.
 
     Attributes:
@@ -104,7 +104,7 @@ class Dialect:
     in_unquoted: re.Pattern[str]
 
     @classmethod
-    def of(cls, options: Options) -> "Dialect":
+    def of(cls, options: Options) -> "CsvDialect":
         """The dialect that options describe."""
         separator, quote = str(options.get("separator", ",")), str(options.get("quote", '"'))
         escape, null_text = options.get("escape"), options.get("nullText")

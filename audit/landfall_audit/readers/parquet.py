@@ -13,7 +13,7 @@ import pyarrow.types as kinds
 
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, SourceFolder
-from landfall_audit.feeds.lists import Part
+from landfall_audit.feeds.lists import FeedFilePart
 from landfall_audit.memory_limit import bounded, steps
 from landfall_audit.readers import FileRow
 from landfall_audit.readers.streams import damage_is_unchecked, raw_stream
@@ -24,7 +24,7 @@ _UNITS = {"s": (1, 0), "ms": (10**3, 3), "us": (10**6, 6), "ns": (10**9, 9)}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def rows(source: SourceFolder, part: Part) -> Iterator[FileRow]:
+def rows(source: SourceFolder, part: FeedFilePart) -> Iterator[FileRow]:
     """The rows of a part."""
     with damage_is_unchecked():
         with bounded():

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from landfall_audit.buckets import SourceFolder
-from landfall_audit.feeds.lists import Part
+from landfall_audit.feeds.lists import FeedFilePart
 from landfall_audit.objects.sequence_file import content, pairs, read_header
 from landfall_audit.readers import FileRow, Options, Reader
 from landfall_audit.readers.streams import OpenPart, damage_is_unchecked
@@ -15,7 +15,7 @@ def reader_of(options: Options) -> Reader:
     return partial(_rows, chosen=options.get("compression", "Auto"))
 
 
-def _rows(source: SourceFolder, part: Part, *, chosen: object) -> Iterator[FileRow]:
+def _rows(source: SourceFolder, part: FeedFilePart, *, chosen: object) -> Iterator[FileRow]:
     with damage_is_unchecked():
         opened = OpenPart.of(source, part, chosen)
         header = read_header(opened.stream)

@@ -16,7 +16,7 @@ import zstandard
 
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, SourceFolder
-from landfall_audit.feeds.lists import Part
+from landfall_audit.feeds.lists import FeedFilePart
 
 READ_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 13
@@ -70,7 +70,7 @@ def compression_of(name: str, chosen: object) -> str:
     return next(found, "None")
 
 
-def contents(source: SourceFolder, part: Part, chosen: object) -> Iterator[bytes]:
+def contents(source: SourceFolder, part: FeedFilePart, chosen: object) -> Iterator[bytes]:
     """Yield a file's content, decompressed, as far as it is not damaged."""
     kind = compression_of(part.name, chosen)
     if kind == "None":
@@ -83,7 +83,7 @@ def contents(source: SourceFolder, part: Part, chosen: object) -> Iterator[bytes
             yield chunk
 
 
-def plain_bytes(source: SourceFolder, part: Part, at: int) -> Iterator[bytes]:
+def plain_bytes(source: SourceFolder, part: FeedFilePart, at: int) -> Iterator[bytes]:
     """The bytes of a file from a position on."""
     while at < part.size:
         end = min(at + READ_BYTES, part.size)
@@ -91,7 +91,7 @@ def plain_bytes(source: SourceFolder, part: Part, at: int) -> Iterator[bytes]:
         at = end
 
 
-def raw_stream(source: SourceFolder, part: Part) -> BinaryIO:
+def raw_stream(source: SourceFolder, part: FeedFilePart) -> BinaryIO:
     """The bytes of a file as a stream that can be sought in."""
     return io.BufferedReader(_Stream(source, part), READ_BYTES)
 
@@ -108,7 +108,7 @@ class OpenPart:
     end: int | None
 
     @classmethod
-    def of(cls, source: SourceFolder, part: Part, chosen: object) -> "OpenPart":
+    def of(cls, source: SourceFolder, part: FeedFilePart, chosen: object) -> "OpenPart":
         """A part, to be read from the first byte of its file."""
         if compression_of(part.name, chosen) == "None":
             return cls(raw_stream(source, part), part.start, part.end)
@@ -146,7 +146,7 @@ class OpenPart:
 class _Stream(io.RawIOBase):
     """A version of a file as a stream that can be sought in."""
 
-    def __init__(self, source: SourceFolder, part: Part) -> None:
+    def __init__(self, source: SourceFolder, part: FeedFilePart) -> None:
         self._source, self._part, self._at = source, part, 0
 
     def readable(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from landfall_audit.buckets import SourceFolder
-from landfall_audit.feeds.lists import Part
+from landfall_audit.feeds.lists import FeedFilePart
 from landfall_audit.readers import FileRow, Options, Reader
 from landfall_audit.readers.streams import compression_of, contents, plain_bytes
 
@@ -19,7 +19,7 @@ def reader_of(name: str, options: Options) -> Reader:
     return partial(rows, chosen=chosen)
 
 
-def raw_lines(source: SourceFolder, part: Part, chosen: object) -> Iterator[bytes]:
+def raw_lines(source: SourceFolder, part: FeedFilePart, chosen: object) -> Iterator[bytes]:
     """The lines that begin in the part, with their ends; without the mark of a byte order."""
     is_first = part.start == 0
     for line in _all_lines(source, part, chosen):
@@ -33,23 +33,23 @@ def without_end(line: bytes) -> bytes:
     return text.removesuffix(b"\r") if text != line else text
 
 
-def _lines(source: SourceFolder, part: Part, chosen: object) -> Iterator[FileRow]:
+def _lines(source: SourceFolder, part: FeedFilePart, chosen: object) -> Iterator[FileRow]:
     for line in _all_lines(source, part, chosen):
         yield FileRow(without_end(line))
 
 
-def _json_lines(source: SourceFolder, part: Part, chosen: object) -> Iterator[FileRow]:
+def _json_lines(source: SourceFolder, part: FeedFilePart, chosen: object) -> Iterator[FileRow]:
     for line in raw_lines(source, part, chosen):
         text = without_end(line)
         if text.strip(_BLANKS):
             yield FileRow(text)
 
 
-def _whole(source: SourceFolder, part: Part, chosen: object) -> Iterator[FileRow]:
+def _whole(source: SourceFolder, part: FeedFilePart, chosen: object) -> Iterator[FileRow]:
     yield FileRow(b"".join(contents(source, part, chosen)))
 
 
-def _all_lines(source: SourceFolder, part: Part, chosen: object) -> Iterator[bytes]:
+def _all_lines(source: SourceFolder, part: FeedFilePart, chosen: object) -> Iterator[bytes]:
     if compression_of(part.name, chosen) != "None":
         yield from _split(contents(source, part, chosen))
         return

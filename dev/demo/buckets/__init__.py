@@ -13,7 +13,7 @@ LEDGER = "_landfall/"
 THREADS = 16
 
 
-class Bucket(Protocol):
+class DemoBucket(Protocol):
     """A bucket, container or folder that only one demo uses."""
 
     def url(self, group: str) -> str:
@@ -37,7 +37,7 @@ class Bucket(Protocol):
         ...
 
 
-def landed(bucket: Bucket, group: str) -> dict[str, int]:
+def landed(bucket: DemoBucket, group: str) -> dict[str, int]:
     """The sizes of a group's data objects, by key."""
     return {
         key: size
@@ -46,7 +46,7 @@ def landed(bucket: Bucket, group: str) -> dict[str, int]:
     }
 
 
-def fetch(bucket: Bucket, group: str, folder: Path) -> None:
+def fetch(bucket: DemoBucket, group: str, folder: Path) -> None:
     """Copy a group's data objects to files of the same path."""
 
     def copy(key: str) -> None:

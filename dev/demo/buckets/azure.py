@@ -14,7 +14,7 @@ _KEY = "AZURE_STORAGE_KEY"
 
 
 @dataclass(frozen=True)
-class AzureContainer:
+class DemoAzureContainer:
     """The demo's container; ``env`` has the key of the account."""
 
     endpoint: str
@@ -28,7 +28,7 @@ class AzureContainer:
         key = AzureNamedKeyCredential(self._account, self.env[_KEY])
         return ContainerClient(self.endpoint, self.name, credential=key)
 
-    def create(self) -> "AzureContainer":
+    def create(self) -> "DemoAzureContainer":
         """Create it."""
         self.client.create_container()
         return self

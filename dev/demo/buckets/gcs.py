@@ -10,7 +10,7 @@ from google.cloud.storage import Client
 
 
 @dataclass(frozen=True)
-class GcsBucket:
+class DemoGcsBucket:
     """The demo's bucket, on a server that wants no credentials."""
 
     endpoint: str
@@ -25,7 +25,7 @@ class GcsBucket:
             client_options={"api_endpoint": self.endpoint},
         )
 
-    def create(self) -> "GcsBucket":
+    def create(self) -> "DemoGcsBucket":
         """Create it."""
         self.client.create_bucket(self.name)
         return self

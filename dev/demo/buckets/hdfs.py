@@ -9,7 +9,7 @@ from hdfs_native import Client
 
 
 @dataclass(frozen=True)
-class HdfsFolder:
+class DemoHdfsFolder:
     """The demo's folder; ``address`` is the name node's, such as ``hdfs://127.0.0.1:8020``."""
 
     address: str
@@ -20,7 +20,7 @@ class HdfsFolder:
         """A client, which all threads may share."""
         return Client(self.address)
 
-    def create(self) -> "HdfsFolder":
+    def create(self) -> "DemoHdfsFolder":
         """Create it."""
         self.client.mkdirs(f"/{self.name}")
         return self

@@ -11,7 +11,7 @@ from mypy_boto3_s3 import S3Client
 
 
 @dataclass(frozen=True)
-class S3Bucket:
+class DemoS3Bucket:
     """The demo's bucket; ``env`` has the keys."""
 
     endpoint: str
@@ -30,7 +30,7 @@ class S3Bucket:
             config=Config(s3={"addressing_style": "path"}, max_pool_connections=16),
         )
 
-    def create(self) -> "S3Bucket":
+    def create(self) -> "DemoS3Bucket":
         """Create it."""
         self.client.create_bucket(Bucket=self.name)
         return self

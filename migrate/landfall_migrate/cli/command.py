@@ -19,9 +19,9 @@ from landfall.errors import Reason, Stalled
 from landfall_migrate import connect, document, offsets, secor
 from landfall_migrate.cli.check import check
 from landfall_migrate.draft import Draft
-from landfall_migrate.properties import Line, UnreadableError, without_includes
-from landfall_migrate.secor import SecorInput, Wanted
-from landfall_migrate.settings import Settings
+from landfall_migrate.properties import PropertyLine, UnreadableError, without_includes
+from landfall_migrate.secor import GroupChoices, SecorInput
+from landfall_migrate.settings import ProgramSettings
 
 _NEED_FILES = ("file", "schemaFile")
 """Options of decoders that name files of the image, which are not here."""
@@ -53,7 +53,9 @@ def _from_connect(arguments: argparse.Namespace) -> ExitCode:
     return _print(arguments, connect.settings_of(given), "name", connect.convert)
 
 
-def _lines(path: str, of_document: Callable[[object, str], list[Line]]) -> list[Line]:
+def _lines(
+    path: str, of_document: Callable[[object, str], list[PropertyLine]]
+) -> list[PropertyLine]:
     """The lines of a properties file, or of a JSON or YAML document."""
     text = read(path)
     if text is None:
@@ -120,13 +122,13 @@ def _yaml(path: str) -> object:
 
 def _print(
     arguments: argparse.Namespace,
-    settings: Settings,
+    settings: ProgramSettings,
     group_key: str,
-    convert: Callable[[Settings, Wanted], Draft],
+    convert: Callable[[ProgramSettings, GroupChoices], Draft],
 ) -> ExitCode:
     """Print the group and the report."""
     stopped = _stopped(arguments.offsets, settings.text(group_key))
-    wanted = Wanted(
+    wanted = GroupChoices(
         name=arguments.name,
         namespace=arguments.namespace,
         generation=arguments.generation,

@@ -16,11 +16,11 @@ from landfall_migrate.connect.route import take_route
 from landfall_migrate.connect.steps import take_steps
 from landfall_migrate.connect.store import take_store
 from landfall_migrate.draft import Draft
-from landfall_migrate.keys import Row
+from landfall_migrate.keys import KeyRow
 from landfall_migrate.offsets import put_offsets, warn_of_start
-from landfall_migrate.properties import Line, UnreadableError
-from landfall_migrate.secor import Wanted
-from landfall_migrate.settings import Settings, Variables, looks_secret, names_in, resolved
+from landfall_migrate.properties import PropertyLine, UnreadableError
+from landfall_migrate.secor import GroupChoices
+from landfall_migrate.settings import ProgramSettings, Variables, looks_secret, names_in, resolved
 
 CONNECTOR = "io.confluent.connect.s3.S3SinkConnector"
 _OVERRIDE = "consumer.override."
@@ -29,7 +29,7 @@ _SERVERS = "bootstrap.servers"
 _CONVERTERS = frozenset({"key.converter", "value.converter", "header.converter"})
 
 
-def config_of(document: object, name: str) -> list[Line]:
+def config_of(document: object, name: str) -> list[PropertyLine]:
     """The lines of a connector's configuration: the map itself, or that in ``config``.
 
     A KafkaConnector, the resource that Strimzi's operator takes, is one, too.
@@ -49,7 +49,7 @@ def config_of(document: object, name: str) -> list[Line]:
     for key, value in config.items():
         if isinstance(value, list | dict):
             raise UnreadableError(f"{name}: {key}: must be text, a number, true or false")
-    return [Line(str(key), (_text(value),), name) for key, value in config.items()]
+    return [PropertyLine(str(key), (_text(value),), name) for key, value in config.items()]
 
 
 def _of_resource(document: Mapping[str, object], name: str) -> dict[str, object]:
@@ -64,7 +64,7 @@ def _of_resource(document: Mapping[str, object], name: str) -> dict[str, object]
     return {**config, **fields, **more}
 
 
-def worker_config_of(document: object, name: str) -> list[Line]:
+def worker_config_of(document: object, name: str) -> list[PropertyLine]:
     """The lines of a worker's configuration, from the resource that Strimzi's operator takes.
 
     Raises:
@@ -75,7 +75,7 @@ def worker_config_of(document: object, name: str) -> list[Line]:
         raise UnreadableError(f"{name}: a worker's configuration is a KafkaConnect resource")
     servers = {_SERVERS: spec["bootstrapServers"]} if "bootstrapServers" in spec else {}
     config = {**spec.get("config", {}), **servers}
-    return [Line(str(key), (_text(value),), name) for key, value in config.items()]
+    return [PropertyLine(str(key), (_text(value),), name) for key, value in config.items()]
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,13 @@ class ConnectInput:
         environment: variables; empty if they do not count.
     """
 
-    lines: Sequence[Line]
-    worker: Sequence[Line] = ()
+    lines: Sequence[PropertyLine]
+    worker: Sequence[PropertyLine] = ()
     options: Sequence[tuple[str, str]] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def settings_of(given: ConnectInput) -> Settings:
+def settings_of(given: ConnectInput) -> ProgramSettings:
     """The connector's settings; of a key that repeats the last value counts.
 
     Of a worker's file a sink reads Kafka's address, what begins with ``consumer.``, which is as
@@ -103,7 +103,7 @@ def settings_of(given: ConnectInput) -> Settings:
     then options of that converter in the sink's configuration are not read.
     """
     used = names_in([*given.lines, *given.worker])
-    options = [Line(key, (value,), "-D") for key, value in given.options if key not in used]
+    options = [PropertyLine(key, (value,), "-D") for key, value in given.options if key not in used]
     own = {line.key: line for line in (*given.lines, *options)}
     of_worker = {line.key: line for line in _for_sinks(given.worker, own)}
     unread = {}
@@ -116,10 +116,10 @@ def settings_of(given: ConnectInput) -> Settings:
     variables = {**given.environment, **dict(given.options)}
     known = Variables(given.environment, {}, is_secret, variables)
     lines = {**of_worker, **own}.values()
-    return Settings(resolved(lines, known, last_wins=True), KEYS.defaults, unread)
+    return ProgramSettings(resolved(lines, known, last_wins=True), KEYS.defaults, unread)
 
 
-def _for_sinks(worker: Sequence[Line], own: Container[str]) -> Iterator[Line]:
+def _for_sinks(worker: Sequence[PropertyLine], own: Container[str]) -> Iterator[PropertyLine]:
     for line in worker:
         converter = next((name for name in _CONVERTERS if line.key.startswith(name)), None)
         if line.key.startswith("consumer."):
@@ -130,12 +130,12 @@ def _for_sinks(worker: Sequence[Line], own: Container[str]) -> Iterator[Line]:
 
 def is_secret(key: str) -> bool:
     """Return whether a key holds a secret: overrides and options of plug-ins do by name."""
-    row: Row | None = KEYS.find(key)
+    row: KeyRow | None = KEYS.find(key)
     by_name = row is None or row.key.endswith("*")
     return KEYS.is_secret(key) or (by_name and looks_secret(key))
 
 
-def convert(settings: Settings, wanted: Wanted) -> Draft:
+def convert(settings: ProgramSettings, wanted: GroupChoices) -> Draft:
     """The group that takes the connector's place."""
     name = wanted.name or group_name(settings.text("name") or "connect")
     draft = Draft(settings, KEYS, name, wanted.namespace)
@@ -152,7 +152,7 @@ def convert(settings: Settings, wanted: Wanted) -> Draft:
     return draft
 
 
-def _take_source(draft: Draft, wanted: Wanted) -> None:
+def _take_source(draft: Draft, wanted: GroupChoices) -> None:
     settings = draft.settings
     keys = (f"{_OVERRIDE}{_SERVERS}", _SERVERS)
     of_keys = next((settings.text(key) for key in keys if settings.has(key)), "")
@@ -177,7 +177,7 @@ def _take_source(draft: Draft, wanted: Wanted) -> None:
             client_properties.take(draft, key, key.removeprefix(_OVERRIDE))
 
 
-def _take_offsets(draft: Draft, wanted: Wanted, group: str) -> None:
+def _take_offsets(draft: Draft, wanted: GroupChoices, group: str) -> None:
     reset = f"{_OVERRIDE}auto.offset.reset"
     field = "source.kafka.startingOffsets"
     if wanted.offsets:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from landfall_migrate.draft import Draft
 from landfall_migrate.registry import take_registry
-from landfall_migrate.settings import Settings
+from landfall_migrate.settings import ProgramSettings
 
 CONVERTER = "value.converter"
 FORMAT = "format.class"
@@ -132,7 +132,7 @@ def _take_converter(draft: Draft) -> str | None:
     return decoder
 
 
-def _stand_in(settings: Settings) -> str:
+def _stand_in(settings: ProgramSettings) -> str:
     """Return a decoder by which the other fields can be checked."""
     written = FORMATS.get(settings.text(FORMAT).rpartition(".")[2])
     return "Raw" if written is None else {"Json": "Json", "Text": "Raw"}.get(written.format, "Avro")

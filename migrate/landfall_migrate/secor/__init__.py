@@ -12,13 +12,13 @@ from landfall.api.group_text import group_name
 from landfall_migrate import client_properties
 from landfall_migrate.draft import Draft
 from landfall_migrate.offsets import put_offsets, warn_of_start
-from landfall_migrate.properties import Line, Read, listed, with_includes
+from landfall_migrate.properties import PropertyLine, Read, listed, with_includes
 from landfall_migrate.secor.files import file_format, take_format
 from landfall_migrate.secor.keys import ENVIRONMENT, EXTRA_OPTIONS, KEYS, options_of
 from landfall_migrate.secor.records import take_records
 from landfall_migrate.secor.store import take_store
 from landfall_migrate.secor.topics import take_topics
-from landfall_migrate.settings import Settings, Variables, resolved
+from landfall_migrate.settings import ProgramSettings, Variables, resolved
 
 GROUP = "secor.kafka.group"
 _SECOR = "Secor's default"
@@ -54,7 +54,7 @@ class SecorInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GroupChoices:
     """The user's choices for the group.
 
     Attributes:
@@ -74,7 +74,7 @@ class Wanted:
     offsets: Mapping[str, Mapping[str, int]] | None = None
 
 
-def settings_of(given: SecorInput, read: Read) -> Settings:
+def settings_of(given: SecorInput, read: Read) -> ProgramSettings:
     """Secor's settings: the file, then the image's variables, then ``-D``; the last one counts.
 
     Raises:
@@ -82,19 +82,21 @@ def settings_of(given: SecorInput, read: Read) -> Settings:
     """
     extra = options_of(given.environment.get(EXTRA_OPTIONS, ""))
     variables = [
-        Line(key, tuple(listed(given.environment[name])), f"environment variable {name}")
+        PropertyLine(key, tuple(listed(given.environment[name])), f"environment variable {name}")
         for name, key in ENVIRONMENT.items()
         if given.environment.get(name)
     ]
-    options = [Line(key, tuple(listed(value)), "-D") for key, value in (*extra, *given.options)]
+    options = [
+        PropertyLine(key, tuple(listed(value)), "-D") for key, value in (*extra, *given.options)
+    ]
     over = {line.key: line for line in (*variables, *options)}
     lines = [line for line in with_includes(given.file, read) if line.key not in over]
     system = {key: line.values[0] for key, line in over.items()}
     known = Variables(given.environment, system, KEYS.is_secret)
-    return Settings(resolved([*lines, *over.values()], known), KEYS.defaults)
+    return ProgramSettings(resolved([*lines, *over.values()], known), KEYS.defaults)
 
 
-def convert(settings: Settings, wanted: Wanted) -> Draft:
+def convert(settings: ProgramSettings, wanted: GroupChoices) -> Draft:
     """The group that replaces Secor; ``document.accepted`` makes the document of it."""
     name = wanted.name or group_name(settings.text(GROUP) or "secor")
     draft = Draft(settings, KEYS, name, wanted.namespace)
@@ -111,19 +113,19 @@ def convert(settings: Settings, wanted: Wanted) -> Draft:
     return draft
 
 
-def _take_generation(draft: Draft, wanted: Wanted) -> None:
+def _take_generation(draft: Draft, wanted: GroupChoices) -> None:
     text = draft.settings.text("secor.generation")
     last = int(text) if text.isdigit() else 0
     why = "above Secor's, so that no object of both has the same name"
     draft.put("generation", wanted.generation or last + 1, "secor.generation", why=why)
 
 
-def is_legacy(settings: Settings) -> bool:
+def is_legacy(settings: ProgramSettings) -> bool:
     """Return whether Secor is configured to read by Kafka's consumer of version 0.8."""
     return "Legacy" in settings.text("kafka.message.iterator.className")
 
 
-def _take_kafka(draft: Draft, wanted: Wanted) -> None:
+def _take_kafka(draft: Draft, wanted: GroupChoices) -> None:
     settings = draft.settings
     host, port = settings.text("kafka.seed.broker.host"), settings.text("kafka.seed.broker.port")
     keys = ("kafka.seed.broker.host", "kafka.seed.broker.port")
@@ -145,7 +147,7 @@ def _take_kafka(draft: Draft, wanted: Wanted) -> None:
             client_properties.take(draft, key, key.removeprefix(_OPTION))
 
 
-def _take_start(draft: Draft, wanted: Wanted) -> None:
+def _take_start(draft: Draft, wanted: GroupChoices) -> None:
     settings, group = draft.settings, draft.settings.text(GROUP)
     legacy, field_ = is_legacy(settings), "source.kafka.startingOffsets"
     reset = "kafka.consumer.auto.offset.reset" if legacy else f"{_OPTION}auto.offset.reset"

@@ -35,7 +35,7 @@ class Split(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Parser:
+class ParserReplacement:
     """The replacement of a parser of Secor.
 
     Attributes:
@@ -77,7 +77,9 @@ def take_records(draft: Draft, format_: FileFormat) -> None:
     _take_route(draft, parser)
 
 
-def _take_decoder(draft: Draft, parser: Parser, format_: FileFormat, *, by_kafka: bool) -> None:
+def _take_decoder(
+    draft: Draft, parser: ParserReplacement, format_: FileFormat, *, by_kafka: bool
+) -> None:
     decoder = format_.decoder or ("Raw" if by_kafka else parser.decoder)
     note = parser.note
     if by_kafka:
@@ -181,30 +183,34 @@ def _take_regex(draft: Draft) -> None:
 _WALL_CLOCK = "it goes by the wall clock; here the date comes from Kafka's timestamp"
 _IN_1970 = "a record without the field is in 1970 in Secor even if it is required"
 
-PARSERS: Mapping[str, Parser] = {
-    "JsonMessageParser": Parser("Json", _take_field),
-    "Iso8601MessageParser": Parser("Json", _take_iso),
-    "DateMessageParser": Parser("Json", _take_date, overrides=True),
-    "SplitByFieldMessageParser": Parser("Json", _take_field, overrides=True, split=Split.PLAIN),
-    "AvroMessageParser": Parser("Avro", _take_flat),
-    "AvroIso8601MessageParser": Parser("Avro", _take_iso_of_avro),
-    "AvroSplitByFieldMessageParser": Parser("Avro", _take_flat, overrides=True, split=Split.NAMED),
-    "ThriftMessageParser": Parser("Thrift", _take_thrift),
-    "ProtobufMessageParser": Parser("Protobuf", _take_protobuf),
-    "MessagePackParser": Parser("MessagePack", _take_flat),
-    "RegexMessageParser": Parser("Regex", _take_regex),
-    "OffsetMessageParser": Parser(
+PARSERS: Mapping[str, ParserReplacement] = {
+    "JsonMessageParser": ParserReplacement("Json", _take_field),
+    "Iso8601MessageParser": ParserReplacement("Json", _take_iso),
+    "DateMessageParser": ParserReplacement("Json", _take_date, overrides=True),
+    "SplitByFieldMessageParser": ParserReplacement(
+        "Json", _take_field, overrides=True, split=Split.PLAIN
+    ),
+    "AvroMessageParser": ParserReplacement("Avro", _take_flat),
+    "AvroIso8601MessageParser": ParserReplacement("Avro", _take_iso_of_avro),
+    "AvroSplitByFieldMessageParser": ParserReplacement(
+        "Avro", _take_flat, overrides=True, split=Split.NAMED
+    ),
+    "ThriftMessageParser": ParserReplacement("Thrift", _take_thrift),
+    "ProtobufMessageParser": ParserReplacement("Protobuf", _take_protobuf),
+    "MessagePackParser": ParserReplacement("MessagePack", _take_flat),
+    "RegexMessageParser": ParserReplacement("Regex", _take_regex),
+    "OffsetMessageParser": ParserReplacement(
         "Raw",
         overrides=True,
         refusal="there are no folders of offsets; here they are dates of Kafka's timestamp",
     ),
-    "PartitionedMessageParser": Parser("Raw", overrides=True, refusal=_WALL_CLOCK),
-    "DailyOffsetMessageParser": Parser(
+    "PartitionedMessageParser": ParserReplacement("Raw", overrides=True, refusal=_WALL_CLOCK),
+    "DailyOffsetMessageParser": ParserReplacement(
         "Raw", overrides=True, refusal=f"{_WALL_CLOCK}, and there are no folders of offsets"
     ),
 }
 """By the class's name without its package."""
-NO_PARSER = Parser("Raw", overrides=True)
+NO_PARSER = ParserReplacement("Raw", overrides=True)
 """In place of one that is not known: Kafka's timestamp dates records."""
 _DROPS = frozenset({"SplitByFieldMessageParser", "ThriftMessageParser", "RegexMessageParser"})
 """Parsers to which a message without a time is always bad, even if no time is required."""
@@ -223,7 +229,7 @@ def _take_missing(draft: Draft, parser: str) -> None:
         draft.put("decode.timestamp.missing", "Epoch", REQUIRED)
 
 
-def _take_route(draft: Draft, parser: Parser) -> None:
+def _take_route(draft: Draft, parser: ParserReplacement) -> None:
     settings = draft.settings
     only_dates = parser is PARSERS["DateMessageParser"]
     minutes = settings.flag(f"{GRANULARITY}.minute") and not only_dates
@@ -241,7 +247,7 @@ def _take_route(draft: Draft, parser: Parser) -> None:
     draft.put("route.timezone", zone, ZONE, default=_SECOR)
 
 
-def _split(draft: Draft, parser: Parser) -> str:
+def _split(draft: Draft, parser: ParserReplacement) -> str:
     """The folder of a field, before the date's folder."""
     name = draft.settings.text(SPLIT)
     if parser.split is Split.NONE:

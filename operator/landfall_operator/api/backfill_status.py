@@ -47,7 +47,7 @@ RUNNING = frozenset({BackfillPhase.PLANNING, BackfillPhase.LANDING, BackfillPhas
 """The phases in which its driver runs."""
 
 
-class Comparison(Model):
+class ComparisonStatus(Model):
     """The landed rows of the backfill, against what is live, row by row."""
 
     rows: RowCounts
@@ -80,7 +80,7 @@ class BackfillCondition(AnyCondition):
     """The phase, or a word for the failure."""
 
 
-class Promotion(Model):
+class PromotionStatus(Model):
     """The request to the group's driver to promote the side lane."""
 
     id: str
@@ -120,9 +120,9 @@ class BackfillStatus(Model):
     """When its driver was first started."""
     ended: Moment | None = None
     """When it was compared, or failed."""
-    comparison: Comparison | None = None
+    comparison: ComparisonStatus | None = None
     """What it landed, against what is live; absent before it is compared."""
-    promotion: Promotion | None = None
+    promotion: PromotionStatus | None = None
     """The request to promote it; absent before it is made."""
     ledger_slot: Count | None = None
     """Slot of the group's ledger with the REPLACE by which it was promoted: `landfall undo` takes

@@ -15,7 +15,7 @@ from typing import Any
 from landfall.api.spec import GroupSpec
 
 
-class Change(IntEnum):
+class ChangeImpact(IntEnum):
     """The impact of a change, in ascending order; the strongest of all changed fields applies."""
 
     IGNORE = 0
@@ -26,49 +26,49 @@ class Change(IntEnum):
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
-FIELDS: Mapping[str, Change] = {
-    "generation": Change.NEW_REVISION,
-    "image": Change.NEW_REVISION,
-    "state": Change.LIVE,
-    "replicas": Change.LIVE,
-    "source": Change.NEW_REVISION,
-    "decode": Change.NEW_REVISION,
-    "transforms": Change.NEW_REVISION,
-    "route": Change.NEW_REVISION,
-    "output": Change.NEW_REVISION,
-    "ledger": Change.NEW_REVISION,
-    "topics": Change.NEW_REVISION,
-    "completeness": Change.NEW_REVISION,
-    "compact": Change.NEW_REVISION,
-    "schedule": Change.NEW_REVISION,
-    "idle": Change.IGNORE,
-    "uploadPolicy": Change.NEW_REVISION,
-    "badRecords": Change.NEW_REVISION,
-    "publish": Change.NEW_REVISION,
-    "autoscaling": Change.LIVE,
-    "upgrade.strategy": Change.IGNORE,
-    "upgrade.image": Change.IGNORE,
-    "upgrade.drainTimeout": Change.NEW_REVISION,  # it is the pod's grace period
-    "upgrade.rollback": Change.IGNORE,
-    "upgrade.shadow": Change.IGNORE,
-    "upgrade.canary": Change.IGNORE,
-    "upgrade.trialTimeout": Change.IGNORE,
-    "driver": Change.NEW_REVISION,
-    "executor": Change.NEW_REVISION,
-    "tuning": Change.NEW_REVISION,
+FIELDS: Mapping[str, ChangeImpact] = {
+    "generation": ChangeImpact.NEW_REVISION,
+    "image": ChangeImpact.NEW_REVISION,
+    "state": ChangeImpact.LIVE,
+    "replicas": ChangeImpact.LIVE,
+    "source": ChangeImpact.NEW_REVISION,
+    "decode": ChangeImpact.NEW_REVISION,
+    "transforms": ChangeImpact.NEW_REVISION,
+    "route": ChangeImpact.NEW_REVISION,
+    "output": ChangeImpact.NEW_REVISION,
+    "ledger": ChangeImpact.NEW_REVISION,
+    "topics": ChangeImpact.NEW_REVISION,
+    "completeness": ChangeImpact.NEW_REVISION,
+    "compact": ChangeImpact.NEW_REVISION,
+    "schedule": ChangeImpact.NEW_REVISION,
+    "idle": ChangeImpact.IGNORE,
+    "uploadPolicy": ChangeImpact.NEW_REVISION,
+    "badRecords": ChangeImpact.NEW_REVISION,
+    "publish": ChangeImpact.NEW_REVISION,
+    "autoscaling": ChangeImpact.LIVE,
+    "upgrade.strategy": ChangeImpact.IGNORE,
+    "upgrade.image": ChangeImpact.IGNORE,
+    "upgrade.drainTimeout": ChangeImpact.NEW_REVISION,  # it is the pod's grace period
+    "upgrade.rollback": ChangeImpact.IGNORE,
+    "upgrade.shadow": ChangeImpact.IGNORE,
+    "upgrade.canary": ChangeImpact.IGNORE,
+    "upgrade.trialTimeout": ChangeImpact.IGNORE,
+    "driver": ChangeImpact.NEW_REVISION,
+    "executor": ChangeImpact.NEW_REVISION,
+    "tuning": ChangeImpact.NEW_REVISION,
 }
 """The impact by field path; the longest matching path applies."""
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SpecDifference:
     """The changed fields, and the impact of the change."""
 
-    change: Change
+    change: ChangeImpact
     fields: tuple[str, ...]
 
 
-def difference(before: GroupSpec, after: GroupSpec) -> Difference:
+def difference(before: GroupSpec, after: GroupSpec) -> SpecDifference:
     """The difference between two specs; its ``fields`` are sorted paths."""
     old, new = (
         dict(leaves(spec.model_dump(mode="json", by_alias=True))) for spec in (before, after)
@@ -77,10 +77,10 @@ def difference(before: GroupSpec, after: GroupSpec) -> Difference:
     changed = sorted(
         path for path in old.keys() | new.keys() if old.get(path, absent) != new.get(path, absent)
     )
-    return Difference(max(map(weight, changed), default=Change.IGNORE), tuple(changed))
+    return SpecDifference(max(map(weight, changed), default=ChangeImpact.IGNORE), tuple(changed))
 
 
-def weight(path: str) -> Change:
+def weight(path: str) -> ChangeImpact:
     """The impact of a change of this field.
 
     Raises:

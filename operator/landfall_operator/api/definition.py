@@ -88,7 +88,7 @@ def yaml_text(document: Any, *, flow: bool | None = False) -> str:
     """
     return yaml.dump(
         document,
-        Dumper=_Dumper,
+        Dumper=_NoAliasDumper,
         sort_keys=False,
         default_flow_style=flow,
         width=120,
@@ -96,7 +96,7 @@ def yaml_text(document: Any, *, flow: bool | None = False) -> str:
     )
 
 
-class _Dumper(yaml.SafeDumper):
+class _NoAliasDumper(yaml.SafeDumper):
     """Writes shared values out instead of as aliases, so the text depends on values alone."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # PyYAML's signature

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from landfall.api.route_pattern import TOPIC_END, Kind, tokens
+from landfall.api.route_pattern import TOPIC_END, TokenKind, tokens
 from landfall.api.spec import ConsumerGroup
 
 Route: TypeAlias = tuple[str | None, str]
@@ -147,7 +147,7 @@ def _names(group: ConsumerGroup, route: Route) -> tuple[_Folder, ...]:
 def _folders(template: str) -> tuple[_Folder, ...]:
     found = [[""]]
     for token in tokens(template):
-        if token.kind is Kind.TEXT:
+        if token.kind is TokenKind.TEXT:
             first, *others = token.text.split("/")
             found[-1][-1] += first
             found += [[text] for text in others]

@@ -69,7 +69,7 @@ class ConditionType(StrEnum):
     """
 
 
-class Reason(StrEnum):
+class ConditionReason(StrEnum):
     """Why a condition has its status."""
 
     # healthy states, and operations that take time
@@ -149,21 +149,25 @@ class Reason(StrEnum):
     DESTINATION_CONFLICT = "DestinationConflict"
 
 
-BY_WORD: Mapping[str, Reason] = MappingProxyType({reason.value: reason for reason in Reason})
+BY_WORD: Mapping[str, ConditionReason] = MappingProxyType(
+    {reason.value: reason for reason in ConditionReason}
+)
 """The reasons that this release knows, by the word that drivers report."""
 
-TRIAL_REASONS = frozenset({Reason.TRIAL_REFUSED, Reason.TRIAL_FAILED, Reason.TRIAL_TIMED_OUT})
+TRIAL_REASONS = frozenset(
+    {ConditionReason.TRIAL_REFUSED, ConditionReason.TRIAL_FAILED, ConditionReason.TRIAL_TIMED_OUT}
+)
 """Reasons for which a revision was given up before it landed anything: its trial."""
 
 _ENVIRONMENT = frozenset(
     {
-        Reason.IMAGE_PULL,
-        Reason.UNSCHEDULABLE,
-        Reason.POD_REFUSED,
-        Reason.CONFIG_ERROR,
-        Reason.SECRET_MISSING,
-        Reason.FENCED,
-        Reason.DEPENDENCY_UNAVAILABLE,
+        ConditionReason.IMAGE_PULL,
+        ConditionReason.UNSCHEDULABLE,
+        ConditionReason.POD_REFUSED,
+        ConditionReason.CONFIG_ERROR,
+        ConditionReason.SECRET_MISSING,
+        ConditionReason.FENCED,
+        ConditionReason.DEPENDENCY_UNAVAILABLE,
     }
 )
 
@@ -178,5 +182,7 @@ def is_environment(reason: str) -> bool:
     return reason in _ENVIRONMENT or reason.startswith(("Store", "Source", "SchemaRegistry"))
 
 
-GOOD_NEWS = frozenset(list(Reason)[: list(Reason).index(Reason.IMAGE_PULL)])
+GOOD_NEWS = frozenset(
+    list(ConditionReason)[: list(ConditionReason).index(ConditionReason.IMAGE_PULL)]
+)
 """Reasons that report no problem, so they need no section in the troubleshooting guide."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from landfall_operator.api.change_impact import Change, leaves, weight
+from landfall_operator.api.change_impact import ChangeImpact, leaves, weight
 
 _Texts = dict[int, tuple[weakref.ref[ConsumerGroup], str]]
 """Texts by their group's ``id``, for groups cannot be hashed: a pass over one asks a dozen times.
@@ -94,7 +94,7 @@ def _driver_fields(group: ConsumerGroup) -> dict[str, object]:
     return {
         path: value
         for path, value in leaves(document(group)["spec"])
-        if weight(path) is Change.NEW_REVISION
+        if weight(path) is ChangeImpact.NEW_REVISION
     }
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from landfall.api.backfill_report import OldAndNew, RowCounts
 from landfall.api.pod_spec import Model
-from landfall_operator.api.reasons import ConditionType, Phase, Reason
+from landfall_operator.api.reasons import ConditionReason, ConditionType, Phase
 from landfall_operator.api.status_values import (
     UNOBSERVED,
     AnyCondition,
@@ -73,7 +73,7 @@ class TrialStatus(Model):
     """The Backfill that lands again what was landed; empty if there is none."""
     result: TrialResult = TrialResult.PENDING
     """What came of it."""
-    reason: Reason | None = None
+    reason: ConditionReason | None = None
     """Why the revision does not take over, in one word."""
     message: Text = ""
     """Why."""
@@ -90,7 +90,7 @@ class RunResult(StrEnum):
     """Something of it is not landed: ``left`` names the topics."""
 
 
-class RunStatus(Model):
+class GroupRunStatus(Model):
     """A run: a closed range of the topics that has ended."""
 
     until: Moment
@@ -129,7 +129,7 @@ class RunStatus(Model):
     """Number of such topics."""
 
 
-class ScheduleStatus(Model):
+class GroupScheduleStatus(Model):
     """Where a group with spec.schedule is."""
 
     sleeping: bool
@@ -170,7 +170,7 @@ class PublisherState(StrEnum):
     """A user has to change something before it publishes again."""
 
 
-class PublisherStatus(Model):
+class GroupPublisherStatus(Model):
     """A publisher, as the driver that lands reported it last."""
 
     name: str
@@ -199,7 +199,7 @@ class PublisherStatus(Model):
     """When the driver reported this."""
 
 
-class FeedStatus(Model):
+class GroupFeedStatus(Model):
     """The files of a feed."""
 
     topic: str
@@ -222,7 +222,7 @@ class FeedStatus(Model):
     """When the driver last looked for new files; absent before it has."""
 
 
-class CompactionStatus(Model):
+class GroupCompactionStatus(Model):
     """Small objects to be merged, and merged since the driver started."""
 
     waiting_folders: Count
@@ -417,7 +417,7 @@ class Rejected(Model):
 
     digest: str
     """Digest that identifies the spec."""
-    reason: Reason
+    reason: ConditionReason
     """Why the spec was rolled back, in one word."""
     message: Text
     """Why the spec was rolled back."""
@@ -425,10 +425,10 @@ class Rejected(Model):
     """The spec's generation, as in the names of its objects."""
 
 
-class Held(Model):
+class RolloutHold(Model):
     """The cause of a rollout's wait: a failure of the cluster, the store, Kafka or a registry."""
 
-    reason: Reason
+    reason: ConditionReason
     """The failure, in one word."""
     since: Moment
     """When the rollout began to wait."""
@@ -447,7 +447,7 @@ class Crashes(Model):
     """Crashes that the revision itself caused."""
 
 
-class Retry(Model):
+class RetryStatus(Model):
     """A rollback that failed, or a spec that cluster, store or Kafka failed, is tried again."""
 
     attempts: Count
@@ -477,13 +477,13 @@ class RolloutStatus(Model):
     """The last revision that is known to have committed, or to have had nothing to land."""
     rejected: Rejected | None = None
     """The spec that was rolled back."""
-    held: Held | None = None
+    held: RolloutHold | None = None
     """What the stage waits for; its limits of time do not run meanwhile."""
     resumed: Moment | None = None
     """When the limits of time began again: after the last wait, and at the first commit."""
     crashes: Crashes | None = None
     """Crashes since the last commit; absent while there are none."""
-    retry: Retry | None = None
+    retry: RetryStatus | None = None
     """The next attempt of what failed; absent if nothing is tried again by itself."""
     trial: TrialStatus | None = None
     """The last trial of a revision by strategy Shadow or Canary."""
@@ -502,7 +502,7 @@ class RequestStatus(Model):
     """When it was answered."""
 
 
-class Outcome(Model):
+class RevisionOutcome(Model):
     """A revision that was rolled out."""
 
     revision: str
@@ -522,7 +522,7 @@ class Condition(AnyCondition):
 
     type: ConditionType
     """Type of the condition."""
-    reason: Reason
+    reason: ConditionReason
     """Reason for the status, in one word; the troubleshooting guide explains each."""
 
 
@@ -533,7 +533,7 @@ class GroupStatus(Model):
     """The metadata.generation that was acted on last; -1 before an operator has seen it."""
     phase: Phase = Phase.PENDING
     """Summary of the conditions, for users; tools should read the conditions."""
-    reason: Reason | None = None
+    reason: ConditionReason | None = None
     """Reason for the phase."""
     active_generation: Count | None = None
     """The generation that lands."""
@@ -559,25 +559,25 @@ class GroupStatus(Model):
     """What the ledger has reached at least."""
     rate: RateStatus | None = None
     """Rates at which records arrive and are landed."""
-    publishers: tuple[PublisherStatus, ...] | None = None
+    publishers: tuple[GroupPublisherStatus, ...] | None = None
     """Publishers of the group; absent without any."""
     published: str | None = None
     """How many publishers keep up, and which ones do not, such as `2/3: lake 5m behind`; absent
     without publishers.
     """
-    schedule: ScheduleStatus | None = None
+    schedule: GroupScheduleStatus | None = None
     """Where a group with spec.schedule is; absent without one."""
     idle: IdleStatus | None = None
     """Where a group with spec.idle is; absent without it."""
-    runs: tuple[RunStatus, ...] | None = None
+    runs: tuple[GroupRunStatus, ...] | None = None
     """The closed ranges that ended last, newest first, at most ten; absent before the first one."""
-    feeds: tuple[FeedStatus, ...] | None = None
+    feeds: tuple[GroupFeedStatus, ...] | None = None
     """The files of at most twenty feeds, those with an error first; absent without a feed."""
     files: str | None = None
     """How many files are pending and how many parts are parked, such as `1.2k pending, 3 parked`;
     absent without spec.source.files.
     """
-    compaction: CompactionStatus | None = None
+    compaction: GroupCompactionStatus | None = None
     """What is merged of small objects; absent without spec.compact."""
     autoscaling: AutoscalingStatus | None = None
     """The last decision of the autoscaler."""
@@ -591,7 +591,7 @@ class GroupStatus(Model):
     """The value of each request's annotation that was answered and is still there, by verb: it is
     not carried out again. Absent without such an annotation.
     """
-    history: tuple[Outcome, ...] = ()
+    history: tuple[RevisionOutcome, ...] = ()
     """Revisions that were rolled out, newest first."""
     conditions: tuple[Condition, ...] = ()
     """Conditions of the group."""

@@ -30,7 +30,7 @@ from itertools import pairwise
 
 from landfall.api.spec import Autoscaling
 from landfall_operator.api.status import IneffectiveScaleUp
-from landfall_operator.core.samples import Sample, Throughput, of_present_driver, throughput
+from landfall_operator.core.samples import DriverSample, Throughput, of_present_driver, throughput
 from landfall_operator.humanize import count_text, rough
 
 TARGET_UTILIZATION = 0.7
@@ -136,7 +136,7 @@ class Load:
 
 
 def scale(
-    samples: Sequence[Sample],
+    samples: Sequence[DriverSample],
     policy: Autoscaling,
     cores: int,
     now: datetime,
@@ -179,13 +179,13 @@ def scale(
     return replace(wanted, ineffective=known)
 
 
-def load(samples: Sequence[Sample]) -> Load | None:
+def load(samples: Sequence[DriverSample]) -> Load | None:
     """The load over ``RATE_WINDOW``; None with fewer than two samples of the present driver."""
     own = of_present_driver(samples)
     return _load(own, len(own) - 1)
 
 
-def _load(own: Sequence[Sample], at: int) -> Load | None:
+def _load(own: Sequence[DriverSample], at: int) -> Load | None:
     """The load when sample ``at`` was taken; all samples are of one driver."""
     latest = own[at]
     first = own[bisect_left(own, latest.time - RATE_WINDOW, key=_time)]
@@ -204,7 +204,7 @@ def _load(own: Sequence[Sample], at: int) -> Load | None:
     )
 
 
-def _speed(*spans: tuple[Sample, Sample]) -> float | None:
+def _speed(*spans: tuple[DriverSample, DriverSample]) -> float | None:
     """The speed over the first span in which something was landed; None if there is none."""
     measured = (_ratio(b.landed - a.landed, b.task_seconds - a.task_seconds) for a, b in spans)
     return next((speed for speed in measured if speed), None)
@@ -214,11 +214,11 @@ def _ratio(landed: int, seconds: float) -> float | None:
     return landed / seconds if landed > 0 and seconds > 0 else None
 
 
-def _time(sample: Sample) -> datetime:
+def _time(sample: DriverSample) -> datetime:
     return sample.time
 
 
-def _hold(samples: Sequence[Sample], now: datetime) -> ScalingReason | None:
+def _hold(samples: Sequence[DriverSample], now: datetime) -> ScalingReason | None:
     """Return why the count must not change now, as far as the samples show it."""
     latest = samples[-1]
     own = of_present_driver(samples)
@@ -229,7 +229,7 @@ def _hold(samples: Sequence[Sample], now: datetime) -> ScalingReason | None:
     return None
 
 
-def _lacks_capacity(samples: Sequence[Sample]) -> bool:
+def _lacks_capacity(samples: Sequence[DriverSample]) -> bool:
     """Return whether executors that were requested long ago still do not run."""
     latest = samples[-1]
     own = of_present_driver(samples)
@@ -239,7 +239,7 @@ def _lacks_capacity(samples: Sequence[Sample]) -> bool:
     )
 
 
-def _scale_to_load(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> Scaling:
+def _scale_to_load(samples: Sequence[DriverSample], policy: Autoscaling, cores: int) -> Scaling:
     latest = samples[-1]
     now = samples[-1].time
     current_load = load(samples)
@@ -262,7 +262,7 @@ def _scale_to_load(samples: Sequence[Sample], policy: Autoscaling, cores: int) -
 
 
 def _scale_up(
-    samples: Sequence[Sample], current_load: Load, policy: Autoscaling, cores: int
+    samples: Sequence[DriverSample], current_load: Load, policy: Autoscaling, cores: int
 ) -> Scaling:
     latest = samples[-1]
     message = _explanation(current_load, policy, cores)
@@ -279,7 +279,7 @@ def _scale_up(
     return Scaling(desired, ScalingReason.BACKLOG if late else ScalingReason.LOAD, message)
 
 
-def _scale_unmeasured(latest: Sample, policy: Autoscaling) -> Scaling:
+def _scale_unmeasured(latest: DriverSample, policy: Autoscaling) -> Scaling:
     """While nothing was landed, the speed is unknown: at least one executor must measure it."""
     if latest.wanted == 0:
         return Scaling(
@@ -296,7 +296,7 @@ def _needed(current_load: Load, policy: Autoscaling, cores: int) -> int:
     return bounded(math.ceil(round(slots / cores, 6)), policy)
 
 
-def _highest_need(samples: Sequence[Sample], policy: Autoscaling, cores: int) -> int | None:
+def _highest_need(samples: Sequence[DriverSample], policy: Autoscaling, cores: int) -> int | None:
     """The highest count needed in ``DOWN_WINDOW``; None if the samples do not cover all of it."""
     own = of_present_driver(samples)
     start = own[-1].time - DOWN_WINDOW
@@ -306,7 +306,7 @@ def _highest_need(samples: Sequence[Sample], policy: Autoscaling, cores: int) ->
     return max((_needed(each, policy, cores) for each in loads if each), default=None)
 
 
-def _changed_since(samples: Sequence[Sample], since: datetime) -> bool:
+def _changed_since(samples: Sequence[DriverSample], since: datetime) -> bool:
     before = [s.wanted for s in samples if s.time <= since]
     recent = {s.wanted for s in samples if s.time >= since} | set(before[-1:])
     return len(recent) > 1
@@ -348,7 +348,7 @@ IDLE_SHARE = 0.5
 """Share of the slots below which the tasks do not fill the executors."""
 
 
-def ineffective_up(samples: Sequence[Sample], cores: int) -> IneffectiveScaleUp | None:
+def ineffective_up(samples: Sequence[DriverSample], cores: int) -> IneffectiveScaleUp | None:
     """The step up of the last half hour that brought no throughput; None if there is none."""
     own = of_present_driver(samples)
     now = samples[-1].time
@@ -371,20 +371,20 @@ def ineffective_up(samples: Sequence[Sample], cores: int) -> IneffectiveScaleUp 
     return None
 
 
-def has_changed(known: IneffectiveScaleUp, samples: Sequence[Sample]) -> bool:
+def has_changed(known: IneffectiveScaleUp, samples: Sequence[DriverSample]) -> bool:
     """Return whether throughput differs from then, so what limited it is no longer the same."""
     latest = samples[-1].time
     present = throughput(of_present_driver(samples), latest - JUDGED_AFTER, latest)
     return present is not None and abs(present.landing - known.landing) > SAME * known.landing
 
 
-def is_unjudged(samples: Sequence[Sample]) -> bool:
+def is_unjudged(samples: Sequence[DriverSample]) -> bool:
     """Return whether there was a step up that is too recent to be judged."""
     young = samples[-1].time - JUDGED_AFTER
     return any(last.time > young for last in _before_ups(of_present_driver(samples)))
 
 
-def speed_before_up(samples: Sequence[Sample]) -> float | None:
+def speed_before_up(samples: Sequence[DriverSample]) -> float | None:
     """Records per second that a slot landed before the steps up that are too young to be judged.
 
     None if there is no such step, or if nothing was landed before it.
@@ -398,7 +398,7 @@ def speed_before_up(samples: Sequence[Sample]) -> float | None:
     return None
 
 
-def _before_ups(own: Sequence[Sample]) -> Iterator[Sample]:
+def _before_ups(own: Sequence[DriverSample]) -> Iterator[DriverSample]:
     """The last sample before each step up from at least one executor, oldest first."""
     return (a for a, b in pairwise(own) if b.wanted > a.wanted > 0)
 

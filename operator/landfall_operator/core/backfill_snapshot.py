@@ -27,7 +27,7 @@ FINALIZER = "landfall.dev/discard"
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingSpec:
     """The reason why there is no spec to land by."""
 
     reason: str
@@ -124,14 +124,14 @@ class BackfillObservation:
     spec: BackfillSpec | None
     spec_error: str
     status: BackfillStatus
-    landing: Lander | Missing
+    landing: Lander | MissingSpec
     pod: BackfillPod | None = None
     discarding: BackfillPod | None = None
     report: BackfillReport | None = None
     answer: PromotionAnswer | None = None
 
 
-def observation(body: Json, now: datetime, landing: Lander | Missing) -> BackfillObservation:
+def observation(body: Json, now: datetime, landing: Lander | MissingSpec) -> BackfillObservation:
     """Return the observation that the resource itself gives."""
     metadata = body["metadata"]
     spec, error = parsed(body.get("spec", {}))
@@ -154,7 +154,7 @@ def observation(body: Json, now: datetime, landing: Lander | Missing) -> Backfil
 
 def landing_spec(
     name: str, revision: str | None, resource: Resource | None, owned: OwnedObjects, image: str
-) -> Lander | Missing:
+) -> Lander | MissingSpec:
     """Return the lander of a backfill of a group, or what is missing.
 
     Args:
@@ -165,18 +165,22 @@ def landing_spec(
         image: that is used if neither spec nor record names one.
     """
     if resource is None:
-        return Missing("GroupNotFound", f"there is no ConsumerGroup {name} in this namespace")
+        return MissingSpec("GroupNotFound", f"there is no ConsumerGroup {name} in this namespace")
     records = [each.value for each in owned.values() if isinstance(each.value, RecordedSpec)]
     spec = resource.spec
     if revision is None or (spec and revision_of(spec) == revision):
         if spec is None:
-            return Missing("GroupInvalid", f"the spec of {name} is not valid: see its SpecValid")
+            return MissingSpec(
+                "GroupInvalid", f"the spec of {name} is not valid: see its SpecValid"
+            )
         spec = followed(spec, records, image)
         recorded = next((r for r in records if r.digest == digest_of(spec)), None)
         return Lander(spec, spec.spec.image or (recorded.image if recorded else image))
     found = next((r for r in records if revision in {r.revision, r.label}), None)
     if found is None:
-        return Missing("RevisionNotFound", f"{name} has no revision {revision}: see its history")
+        return MissingSpec(
+            "RevisionNotFound", f"{name} has no revision {revision}: see its history"
+        )
     return Lander(found.group, found.group.spec.image or found.image)
 
 

@@ -24,8 +24,8 @@ from landfall_operator.api.backfill_status import (
     BackfillConditionType,
     BackfillPhase,
     BackfillStatus,
-    Comparison,
-    Promotion,
+    ComparisonStatus,
+    PromotionStatus,
 )
 from landfall_operator.api.revisions import revision_of
 from landfall_operator.api.status_values import whole_seconds
@@ -43,7 +43,7 @@ from landfall_operator.core.backfill_snapshot import (
     RETRY,
     BackfillObservation,
     BackfillPod,
-    Missing,
+    MissingSpec,
     PromotionAnswer,
 )
 from landfall_operator.humanize import rough, shortened
@@ -224,8 +224,8 @@ def compared(
     )
 
 
-def _comparison(report: BackfillReport) -> Comparison:
-    return Comparison(
+def _comparison(report: BackfillReport) -> ComparisonStatus:
+    return ComparisonStatus(
         rows=report.rows or _NO_ROWS,
         dead_letters=report.dead_letters or _NOTHING,
         bytes=report.bytes or _NOTHING,
@@ -300,7 +300,7 @@ def _renewed(observed: BackfillObservation, pod: BackfillPod) -> tuple[BackfillA
 
 def _start(observed: BackfillObservation, status: BackfillStatus) -> BackfillDecision:
     match observed.landing:
-        case Missing(reason, message):
+        case MissingSpec(reason, message):
             return BackfillDecision(changed(status, reason=reason, message=message))
         case Lander(group=group):
             is_first = status.started is None
@@ -376,7 +376,7 @@ def _compared_again(status: BackfillStatus) -> BackfillStatus:
 def _asking(observed: BackfillObservation, status: BackfillStatus) -> BackfillStatus:
     # The same id until it is answered: the driver carries a request out once. After a refusal and
     # a retry it is another request.
-    request = Promotion(id=f"{observed.uid}/{observed.now:%Y%m%dT%H%M%S}", since=observed.now)
+    request = PromotionStatus(id=f"{observed.uid}/{observed.now:%Y%m%dT%H%M%S}", since=observed.now)
     return changed(
         status,
         phase=BackfillPhase.PROMOTING,

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 
-from landfall.api.contract import Phase
+from landfall.api.contract import DriverPhase
 from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import Stage
@@ -35,8 +35,8 @@ from landfall_operator.core.desired_state import (
 )
 from landfall_operator.core.ownership import is_intact
 from landfall_operator.core.parsing import driver_of
-from landfall_operator.core.requests import Answer, answered_requests
-from landfall_operator.core.snapshot import Driver, GroupObservation
+from landfall_operator.core.requests import RequestResult, answered_requests
+from landfall_operator.core.snapshot import GroupObservation, RevisionDriver
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import LiveSettings, Owner
 from landfall_operator.objects.overlay import Json
@@ -54,7 +54,7 @@ _LANDING = frozenset({Stage.SETTLED, Stage.TRYING, Stage.OPENING, Stage.WATCHING
 _BOTH_RUN = frozenset({Stage.WARMING, Stage.YIELDING})
 _STOPPED = frozenset({Stage.DRAINING, Stage.SUSPENDING, Stage.SUSPENDED})
 _ENDING = frozenset({Stage.DELETING, Stage.DELETED})
-_WITHOUT_LANE = frozenset({Phase.STANDBY, Phase.YIELDED})
+_WITHOUT_LANE = frozenset({DriverPhase.STANDBY, DriverPhase.YIELDED})
 
 
 def decide(
@@ -114,7 +114,7 @@ def _is_drained(observed: GroupObservation, desired: DesiredState) -> bool:
     return desired.rollout.stage is Stage.SUSPENDED and stopped
 
 
-def _answered(given: Answer, active: str | None) -> Iterator[Action]:
+def _answered(given: RequestResult, active: str | None) -> Iterator[Action]:
     """Announce the outcome of a request, and make room for the next one."""
     message = f"{given.verb}: {given.message}"
     if given.accepted:
@@ -274,7 +274,7 @@ def _trial_actions(
             yield actions.Delete("Backfill", name)
 
 
-def _is_foreign(driver: Driver, group: ConsumerGroup) -> bool:
+def _is_foreign(driver: RevisionDriver, group: ConsumerGroup) -> bool:
     """Return whether a Deployment was not made for this group and this spec, so that it is applied.
 
     One whose revision has another name is of the former scheme: it stays as it is.
@@ -295,7 +295,7 @@ def _group_of(
 
 def _image(
     observed: GroupObservation,
-    driver: Driver | None,
+    driver: RevisionDriver | None,
     group: ConsumerGroup,
     context: OperatorContext,
 ) -> str:

@@ -11,17 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from landfall.api.contract import LedgerAnchor, LedgerPosition, Phase, is_sha256
+from landfall.api.contract import DriverPhase, LedgerAnchor, LedgerPosition, is_sha256
 from landfall.api.spec import ConsumerGroup
-from landfall_operator.api.change_impact import Difference, difference
-from landfall_operator.api.reasons import Reason, is_environment
+from landfall_operator.api.change_impact import SpecDifference, difference
+from landfall_operator.api.reasons import ConditionReason, is_environment
 from landfall_operator.api.revisions import digest_of, generation_of
 from landfall_operator.api.status import (
     Crashes,
-    Held,
     LedgerStatus,
     PlanStatus,
     Rejected,
+    RolloutHold,
     RolloutStatus,
     Stage,
 )
@@ -38,10 +38,16 @@ from landfall_operator.core.driver_health import (
     time_in_stage,
 )
 from landfall_operator.core.idling import LOOK_PATIENCE, IdleState, idle_state
-from landfall_operator.core.requests import Answer, answer
-from landfall_operator.core.rollout import Event, forgive, is_rollback, next_event, transition
+from landfall_operator.core.requests import RequestResult, answer
+from landfall_operator.core.rollout import (
+    RolloutEvent,
+    forgive,
+    is_rollback,
+    next_event,
+    transition,
+)
 from landfall_operator.core.schedules import ScheduleState, schedule_state
-from landfall_operator.core.snapshot import OWNS_LANE, Driver, GroupObservation
+from landfall_operator.core.snapshot import OWNS_LANE, GroupObservation, RevisionDriver
 from landfall_operator.core.trials import is_outdated, with_result
 from landfall_operator.objects.names import ACCEPT_LEDGER
 
@@ -93,12 +99,14 @@ def _with_present_names(observed: GroupObservation, rollout: RolloutStatus) -> R
     return rollout.model_copy(update={role: present(getattr(rollout, role)) for role in roles})
 
 
-def _held(observed: GroupObservation, rollout: RolloutStatus, driver: Driver | None) -> Held | None:
+def _held(
+    observed: GroupObservation, rollout: RolloutStatus, driver: RevisionDriver | None
+) -> RolloutHold | None:
     found = obstacle(observed, driver)
     if found is None:
         return None
     since = rollout.held.since if rollout.held else whole_seconds(observed.now)
-    return Held(reason=found.reason, since=since)
+    return RolloutHold(reason=found.reason, since=since)
 
 
 def _committed(observed: GroupObservation, rollout: RolloutStatus) -> str | None:
@@ -107,7 +115,7 @@ def _committed(observed: GroupObservation, rollout: RolloutStatus) -> str | None
 
 
 def _crashes(
-    observed: GroupObservation, rollout: RolloutStatus, driver: Driver | None
+    observed: GroupObservation, rollout: RolloutStatus, driver: RevisionDriver | None
 ) -> Crashes | None:
     """The crashes of the judged driver since its last commit; None while there are none."""
     if driver is None:
@@ -192,7 +200,7 @@ IN_TRANSITION = frozenset(
 """Stages in which drivers start, stop or hand over."""
 DRAIN_TIMEOUT = timedelta(minutes=10)
 """How long drivers of a group that never had a valid spec may take to stop."""
-_WITHOUT_ROOM = frozenset({Reason.UNSCHEDULABLE, Reason.POD_REFUSED})
+_WITHOUT_ROOM = frozenset({ConditionReason.UNSCHEDULABLE, ConditionReason.POD_REFUSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +221,11 @@ class DesiredState:
 
     group: ConsumerGroup | None
     rollout: RolloutStatus
-    event: Event | None
+    event: RolloutEvent | None
     plan: PlanStatus | None
     scaling: Scaling
     ledger: LedgerStatus | None = None
-    answer: Answer | None = None
+    answer: RequestResult | None = None
     schedule: ScheduleState | None = None
     idle: IdleState | None = None
 
@@ -246,7 +254,7 @@ def desired_state(observed: GroupObservation) -> DesiredState:
     if event:
         rejected = _rejected_spec(observed, before, event, group)
         wanted = observed.revision_of(group) if group else None
-        if event is Event.RESUME and group and trials.is_due(observed, before, group):
+        if event is RolloutEvent.RESUME and group and trials.is_due(observed, before, group):
             wanted = before.active  # it lands again while the other one is tried
         after = transition(
             rollout=before, event=event, wanted=wanted, now=observed.now, rejected=rejected
@@ -337,35 +345,39 @@ def _with_live_settings(group: ConsumerGroup, requested: ConsumerGroup) -> Consu
 
 def _events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup | None
-) -> Iterator[Event]:
+) -> Iterator[RolloutEvent]:
     """Every event that holds now; ``rollout.TABLE`` selects the one that matters in this stage."""
     if observed.deleting:
-        yield Event.DELETE
+        yield RolloutEvent.DELETE
     yield from _stop_events(observed, rollout, group)
     if group is None:
         return
-    yield Event.SUSPEND if group.spec.state == "Suspended" else Event.RESUME
+    yield RolloutEvent.SUSPEND if group.spec.state == "Suspended" else RolloutEvent.RESUME
     yield from _spec_events(observed, rollout, group)
     yield from _driver_events(observed, rollout, group)
 
 
 def _spec_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
-) -> Iterator[Event]:
+) -> Iterator[RolloutEvent]:
     """Events from comparing the requested revision with the revisions that have a role."""
     wanted = observed.revision_of(group)
     active = observed.driver(rollout.active)
     if rollout.active is None:
-        yield Event.FIRST
+        yield RolloutEvent.FIRST
     elif wanted == rollout.active:
         if rollout.stage is Stage.TRYING or rollout.target not in {None, rollout.active}:
-            yield Event.WITHDRAWN
+            yield RolloutEvent.WITHDRAWN
     elif wanted == rollout.target or is_queued(observed, rollout):
         return
     elif trials.is_due(observed, rollout, group):
         yield from trials.trial_events(observed, rollout, group)
     else:
-        yield Event.CHANGE_WARM if _can_warm(observed, active, group) else Event.CHANGE_DRAIN
+        yield (
+            RolloutEvent.CHANGE_WARM
+            if _can_warm(observed, active, group)
+            else RolloutEvent.CHANGE_DRAIN
+        )
 
 
 def is_queued(observed: GroupObservation, rollout: RolloutStatus) -> bool:
@@ -384,7 +396,7 @@ def is_queued(observed: GroupObservation, rollout: RolloutStatus) -> bool:
     )
 
 
-def _sleeps_or_wakes(observed: GroupObservation, active: Driver) -> bool:
+def _sleeps_or_wakes(observed: GroupObservation, active: RevisionDriver) -> bool:
     """Return whether the group has no driver as it needs none, or one that starts and is well."""
     spec = observed.spec.spec if observed.spec else None
     if spec is None or (spec.schedule is None and spec.idle is None):
@@ -395,7 +407,9 @@ def _sleeps_or_wakes(observed: GroupObservation, active: Driver) -> bool:
     return starts and active.pod_failure is None and active.last_exit is None
 
 
-def _can_warm(observed: GroupObservation, active: Driver | None, group: ConsumerGroup) -> bool:
+def _can_warm(
+    observed: GroupObservation, active: RevisionDriver | None, group: ConsumerGroup
+) -> bool:
     """Return whether the next driver may start while the active one lands."""
     return (
         group.spec.upgrade.strategy != "Recreate"
@@ -406,45 +420,49 @@ def _can_warm(observed: GroupObservation, active: Driver | None, group: Consumer
 
 def _driver_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
-) -> Iterator[Event]:
+) -> Iterator[RolloutEvent]:
     """Events from the state of the active driver and of the target's driver."""
     active = observed.driver(rollout.active)
     limit = group.spec.upgrade.rollback
     if rollout.target:
         yield from _target_events(observed, rollout, group)
         # A driver that drains still holds the lane: it hands over when it is done.
-        if active is None or active.phase(observed.now) not in {*OWNS_LANE, Phase.DRAINING}:
-            yield Event.YIELDED
+        if active is None or active.phase(observed.now) not in {*OWNS_LANE, DriverPhase.DRAINING}:
+            yield RolloutEvent.YIELDED
     if active and active.lands(observed.now):
-        yield Event.LANDING
+        yield RolloutEvent.LANDING
     # A rollback that failed is tried again, even if the failed revision seems to work meanwhile.
     rejected = _is_rejected(observed, rollout)
     if _can_revert(observed, rollout) and (
         rejected or driver_failure(observed, active, rollout, limit)
     ):
-        yield Event.REVERT_WARM if _can_warm(observed, active, group) else Event.REVERT_DRAIN
+        yield (
+            RolloutEvent.REVERT_WARM
+            if _can_warm(observed, active, group)
+            else RolloutEvent.REVERT_DRAIN
+        )
     proven = (
         rollout.committed == rollout.active
         and not rejected
         and time_in_stage(observed, rollout) > limit.window
     )
     if not rollout.previous or proven:
-        yield Event.PROVEN
+        yield RolloutEvent.PROVEN
 
 
 def _target_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
-) -> Iterator[Event]:
+) -> Iterator[RolloutEvent]:
     """Events from the state of the target's driver."""
     target = observed.driver(rollout.target)
     limit = group.spec.upgrade.rollback
     if driver_failure(observed, target, rollout, limit):
-        yield Event.TARGET_BROKEN
-    elif target and target.phase(observed.now) in {Phase.STANDBY, *OWNS_LANE}:
-        yield Event.TARGET_WARM
+        yield RolloutEvent.TARGET_BROKEN
+    elif target and target.phase(observed.now) in {DriverPhase.STANDBY, *OWNS_LANE}:
+        yield RolloutEvent.TARGET_WARM
     crowded = rollout.held is not None and rollout.held.reason in _WITHOUT_ROOM
     if is_rollback(rollout) and crowded and held_for(observed, rollout) > limit.ready_in:
-        yield Event.NO_ROOM
+        yield RolloutEvent.NO_ROOM
 
 
 def _can_revert(observed: GroupObservation, rollout: RolloutStatus) -> bool:
@@ -472,7 +490,7 @@ def _digest(observed: GroupObservation, revision: str | None) -> str | None:
 
 def _stop_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup | None
-) -> Iterator[Event]:
+) -> Iterator[RolloutEvent]:
     """Events from the remaining pods: of all drivers during deletion, else of the active one."""
     every = rollout.stage is Stage.DELETING
     if not any(
@@ -480,27 +498,34 @@ def _stop_events(
         for driver in observed.drivers.values()
         if every or driver.revision == rollout.active
     ):
-        yield Event.DRAINED
+        yield RolloutEvent.DRAINED
     timeout = group.spec.upgrade.drain_timeout if group else DRAIN_TIMEOUT
     if rollout.since and observed.now - rollout.since > timeout:
-        yield Event.TIMED_OUT
+        yield RolloutEvent.TIMED_OUT
 
 
 def _rejected_spec(
-    observed: GroupObservation, rollout: RolloutStatus, event: Event, group: ConsumerGroup | None
+    observed: GroupObservation,
+    rollout: RolloutStatus,
+    event: RolloutEvent,
+    group: ConsumerGroup | None,
 ) -> Rejected | None:
     """The failed spec, if the event rolls back the active revision or gives up the next one."""
     trial = rollout.trial
-    if event is Event.TRIAL_FAILED and group and trial:
+    if event is RolloutEvent.TRIAL_FAILED and group and trial:
         return Rejected(
             digest=digest_of(group),
-            reason=trial.reason or Reason.TRIAL_FAILED,
+            reason=trial.reason or ConditionReason.TRIAL_FAILED,
             message=trial.message,
             generation=generation_of(trial.revision),
         )
-    if event not in {Event.REVERT_WARM, Event.REVERT_DRAIN, Event.TARGET_BROKEN} or not group:
+    if (
+        event
+        not in {RolloutEvent.REVERT_WARM, RolloutEvent.REVERT_DRAIN, RolloutEvent.TARGET_BROKEN}
+        or not group
+    ):
         return None
-    failed = rollout.target if event is Event.TARGET_BROKEN else rollout.active
+    failed = rollout.target if event is RolloutEvent.TARGET_BROKEN else rollout.active
     digest = _digest(observed, failed)
     driver = observed.driver(failed)
     if not failed or not digest:
@@ -508,7 +533,7 @@ def _rejected_spec(
     failure = driver_failure(observed, driver, rollout, group.spec.upgrade.rollback)
     return Rejected(
         digest=digest,
-        reason=failure.reason if failure else Reason.UNKNOWN,
+        reason=failure.reason if failure else ConditionReason.UNKNOWN,
         message=failure.message if failure else "",
         generation=generation_of(failed),
     )
@@ -528,7 +553,7 @@ def _plan(observed: GroupObservation) -> PlanStatus | None:
         or (old and old.observed_generation == observed.generation)
     ):
         return old
-    found: Difference = difference(before.spec, observed.spec.spec)
+    found: SpecDifference = difference(before.spec, observed.spec.spec)
     if not found.fields:
         return old
     return PlanStatus.model_validate(

@@ -10,14 +10,19 @@ about, and nothing lands, the previous revision comes back, and the spec is trie
 from collections.abc import Mapping
 from datetime import timedelta
 
-from landfall.api.contract import Phase, Status
+from landfall.api.contract import DriverPhase, Status
 from landfall.api.spec.policies import Rollback
 from landfall.api.spec.stores import SCHEMES
 from landfall.api.values import plural
 from landfall_operator.api.change_impact import difference
-from landfall_operator.api.reasons import BY_WORD, Reason, is_environment
+from landfall_operator.api.reasons import BY_WORD, ConditionReason, is_environment
 from landfall_operator.api.status import RolloutStatus, Stage
-from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure, RecordedSpec
+from landfall_operator.core.snapshot import (
+    GroupObservation,
+    PodFailure,
+    RecordedSpec,
+    RevisionDriver,
+)
 
 IMAGE_PULL_TIMEOUT = timedelta(minutes=2)
 """How long an image may fail to be pulled while nothing lands and the previous image is another."""
@@ -28,12 +33,12 @@ JUDGED = frozenset({Stage.TRYING, Stage.WARMING, Stage.YIELDING, Stage.OPENING, 
 STARTING = frozenset({Stage.WARMING, Stage.OPENING})
 """Stages in which ``rollback.readyIn`` applies."""
 
-_PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
-    Reason.IMAGE_PULL: ("image",),
-    Reason.UNSCHEDULABLE: ("driver",),
-    Reason.POD_REFUSED: ("driver",),
-    Reason.CONFIG_ERROR: ("image", "source", "output", "ledger", "badRecords", "driver"),
-    Reason.SECRET_MISSING: (
+_PROBABLE_CAUSES: Mapping[ConditionReason, tuple[str, ...]] = {
+    ConditionReason.IMAGE_PULL: ("image",),
+    ConditionReason.UNSCHEDULABLE: ("driver",),
+    ConditionReason.POD_REFUSED: ("driver",),
+    ConditionReason.CONFIG_ERROR: ("image", "source", "output", "ledger", "badRecords", "driver"),
+    ConditionReason.SECRET_MISSING: (
         "source",
         "output",
         "ledger",
@@ -45,7 +50,7 @@ _PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
         "driver",
         "executor",
     ),
-    Reason.DEPENDENCY_UNAVAILABLE: (
+    ConditionReason.DEPENDENCY_UNAVAILABLE: (
         "image",
         "source",
         *(
@@ -57,46 +62,46 @@ _PROBABLE_CAUSES: Mapping[Reason, tuple[str, ...]] = {
         "executor",
         "tuning",
     ),
-    Reason.STORE_UNAVAILABLE: ("output", "ledger", "badRecords", "driver", "executor"),
-    Reason.STORE_DENIED: ("output", "ledger", "badRecords", "driver", "executor"),
-    Reason.STORE_UNSAFE: ("output", "ledger", "badRecords"),
-    Reason.SOURCE_UNAVAILABLE: ("source", "driver", "executor"),
-    Reason.SOURCE_DENIED: ("source", "driver", "executor"),
-    Reason.SCHEMAS_UNAVAILABLE: ("decode", "driver", "executor"),
-    Reason.SCHEMAS_DENIED: ("decode", "driver", "executor"),
-    Reason.SCHEMAS_CHANGED: ("decode", "driver", "executor"),
+    ConditionReason.STORE_UNAVAILABLE: ("output", "ledger", "badRecords", "driver", "executor"),
+    ConditionReason.STORE_DENIED: ("output", "ledger", "badRecords", "driver", "executor"),
+    ConditionReason.STORE_UNSAFE: ("output", "ledger", "badRecords"),
+    ConditionReason.SOURCE_UNAVAILABLE: ("source", "driver", "executor"),
+    ConditionReason.SOURCE_DENIED: ("source", "driver", "executor"),
+    ConditionReason.SCHEMAS_UNAVAILABLE: ("decode", "driver", "executor"),
+    ConditionReason.SCHEMAS_DENIED: ("decode", "driver", "executor"),
+    ConditionReason.SCHEMAS_CHANGED: ("decode", "driver", "executor"),
 }
 """The fields whose change may have caused an obstacle, by its reason."""
 
 
-def judged_driver(observed: GroupObservation, rollout: RolloutStatus) -> Driver | None:
+def judged_driver(observed: GroupObservation, rollout: RolloutStatus) -> RevisionDriver | None:
     """The driver that decides how the rollout continues; None in stages that judge none."""
     if rollout.stage not in JUDGED:
         return None
     return observed.driver(rollout.target or rollout.active)
 
 
-def works(observed: GroupObservation, driver: Driver) -> bool:
+def works(observed: GroupObservation, driver: RevisionDriver) -> bool:
     """Return whether a driver lands or stands by."""
-    return driver.lands(observed.now) or driver.phase(observed.now) is Phase.STANDBY
+    return driver.lands(observed.now) or driver.phase(observed.now) is DriverPhase.STANDBY
 
 
-def has_committed(observed: GroupObservation, driver: Driver) -> bool:
+def has_committed(observed: GroupObservation, driver: RevisionDriver) -> bool:
     """Return whether the process has landed records, or has the lane and nothing to land."""
     status = driver.fresh_status(observed.now)
     if status is None or not driver.lands(observed.now):
         return False
     landed = status.rates.landed_records + status.rates.dead_lettered
-    idle = status.phase is Phase.RUNNING and status.lag_known and not status.lag_records
+    idle = status.phase is DriverPhase.RUNNING and status.lag_known and not status.lag_records
     return bool(landed or (idle and not status.commits.consecutive_failures))
 
 
-def obstacle(observed: GroupObservation, driver: Driver | None) -> PodFailure | None:
+def obstacle(observed: GroupObservation, driver: RevisionDriver | None) -> PodFailure | None:
     """Return the obstacle that is not the revision's fault; None if there is none."""
     if driver is None:
         return None
     status = driver.fresh_status(observed.now)
-    if status and status.phase is Phase.STALLED:
+    if status and status.phase is DriverPhase.STALLED:
         reason, _, message = status.message.partition(": ")
         return _environment(reason, message)
     if not works(observed, driver) and (failure := start_failure(observed, driver)):
@@ -109,7 +114,7 @@ def obstacle(observed: GroupObservation, driver: Driver | None) -> PodFailure | 
     return None
 
 
-def start_failure(observed: GroupObservation, driver: Driver) -> PodFailure | None:
+def start_failure(observed: GroupObservation, driver: RevisionDriver) -> PodFailure | None:
     """Return why a driver that does not work does not run, or what ended it last.
 
     A driver that starts while the store is away tries for minutes before it ends again, so the
@@ -123,7 +128,7 @@ def start_failure(observed: GroupObservation, driver: Driver) -> PodFailure | No
 def _environment(reason: str, message: str) -> PodFailure | None:
     if not is_environment(reason):
         return None
-    return PodFailure(BY_WORD.get(reason, Reason.DEPENDENCY_UNAVAILABLE), message)
+    return PodFailure(BY_WORD.get(reason, ConditionReason.DEPENDENCY_UNAVAILABLE), message)
 
 
 def time_in_stage(observed: GroupObservation, rollout: RolloutStatus) -> timedelta:
@@ -141,7 +146,10 @@ def held_for(observed: GroupObservation, rollout: RolloutStatus) -> timedelta:
 
 
 def driver_failure(
-    observed: GroupObservation, driver: Driver | None, rollout: RolloutStatus, limit: Rollback
+    observed: GroupObservation,
+    driver: RevisionDriver | None,
+    rollout: RolloutStatus,
+    limit: Rollback,
 ) -> PodFailure | None:
     """Return why a driver counts as failed; None while it may still work."""
     if driver is None:
@@ -151,8 +159,8 @@ def driver_failure(
         caused = held_for(observed, rollout) > patience and _caused(observed, rollout, blocked)
         return blocked if caused else None
     status = driver.fresh_status(observed.now)
-    if status and status.phase is Phase.STALLED:
-        return PodFailure(Reason.DRIVER_STALLED, status.message or "the driver is stalled")
+    if status and status.phase is DriverPhase.STALLED:
+        return PodFailure(ConditionReason.DRIVER_STALLED, status.message or "the driver is stalled")
     if not works(observed, driver):
         return _start_failure(observed, driver, rollout, limit)
     elapsed = time_in_stage(observed, rollout)
@@ -160,7 +168,7 @@ def driver_failure(
 
 
 def _start_failure(
-    observed: GroupObservation, driver: Driver, rollout: RolloutStatus, limit: Rollback
+    observed: GroupObservation, driver: RevisionDriver, rollout: RolloutStatus, limit: Rollback
 ) -> PodFailure | None:
     """Return why a driver that neither lands nor stands by counts as failed."""
     # The pod's own failure explains more than the number of its restarts.
@@ -169,9 +177,9 @@ def _start_failure(
     message = failure.message if failure else _restarts_text(driver.restarts)
     crashes = rollout.crashes
     if crashes and crashes.revision == driver.revision and crashes.count >= limit.crashes:
-        return PodFailure(reason or Reason.CRASH_LOOP, message)
+        return PodFailure(reason or ConditionReason.CRASH_LOOP, message)
     if rollout.stage in STARTING and time_in_stage(observed, rollout) > limit.ready_in:
-        return PodFailure(reason or Reason.NOT_READY_IN_TIME, message)
+        return PodFailure(reason or ConditionReason.NOT_READY_IN_TIME, message)
     return None
 
 
@@ -187,25 +195,26 @@ def _landing_failure(status: Status, elapsed: timedelta, limit: Rollback) -> Pod
     last = status.commits.last_failure
     if failures >= limit.max_commit_failures:
         return PodFailure(
-            Reason.COMMITS_FAILING,
+            ConditionReason.COMMITS_FAILING,
             f"{plural(failures, 'consecutive commit failure')}; the last one: "
             f"{last.message if last else 'unknown'}",
         )
     # Another revision may decode these records, so a rollback can help.
-    bad_records = [p.message for p in status.partitions if p.blocked == Reason.BAD_RECORDS]
+    bad_records = [p.message for p in status.partitions if p.blocked == ConditionReason.BAD_RECORDS]
     if bad_records:
-        return PodFailure(Reason.BAD_RECORDS, bad_records[0])
+        return PodFailure(ConditionReason.BAD_RECORDS, bad_records[0])
     overdue = timedelta(seconds=status.overdue_seconds)
     if min(elapsed, overdue) > limit.no_commit and not status.rates.landed_records:
         return PodFailure(
-            Reason.NO_COMMIT, f"records are overdue by {overdue} and the driver has committed none"
+            ConditionReason.NO_COMMIT,
+            f"records are overdue by {overdue} and the driver has committed none",
         )
     return None
 
 
 def _patience(blocked: PodFailure, limit: Rollback) -> timedelta:
     """How long an obstacle may last that the active revision has probably caused."""
-    pulling = blocked.reason is Reason.IMAGE_PULL
+    pulling = blocked.reason is ConditionReason.IMAGE_PULL
     return min(limit.ready_in, IMAGE_PULL_TIMEOUT) if pulling else limit.ready_in
 
 

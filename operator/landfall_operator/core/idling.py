@@ -12,12 +12,12 @@ When the next look is due is in the resource's status. If that is lost, the driv
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from landfall.api.contract import Phase, Status
+from landfall.api.contract import DriverPhase, Status
 from landfall.api.spec import ConsumerGroup, Idle
 from landfall.api.status_summary import totals_of
 from landfall_operator.api.status import RolloutStatus, Stage
 from landfall_operator.core.schedules import is_needed
-from landfall_operator.core.snapshot import Driver, GroupObservation
+from landfall_operator.core.snapshot import GroupObservation, RevisionDriver
 
 LOOK_PATIENCE = timedelta(minutes=3)
 """How long a driver that was started to look may take until it is one that does not start."""
@@ -61,7 +61,7 @@ def idle_state(
     ):
         return AWAKE
     status = driver.fresh_status(observed.now) if driver.replicas else None
-    if status is not None and status.phase is Phase.RUNNING and status.lag_known:
+    if status is not None and status.phase is DriverPhase.RUNNING and status.lag_known:
         return _after_look(observed, rollout, idle, status)
     return _remembered(observed, idle, driver)
 
@@ -76,7 +76,7 @@ def _after_look(
     return IdleState(sleeps=True, since=since, next_look=observed.now + idle.look_every)
 
 
-def _remembered(observed: GroupObservation, idle: Idle, driver: Driver) -> IdleState:
+def _remembered(observed: GroupObservation, idle: Idle, driver: RevisionDriver) -> IdleState:
     """Return the state that follows from the status, while no driver reports more."""
     saved = observed.status.idle
     if saved is None or saved.next_look is None:

@@ -10,15 +10,15 @@ from landfall_operator.api.backfill import KIND as BACKFILL
 from landfall_operator.core.cache import CachedObject, Key, Resource
 from landfall_operator.core.images import followed
 from landfall_operator.core.parsing import driver_of, pod_failure_of, volume_of, with_field
-from landfall_operator.core.samples import Sample
+from landfall_operator.core.samples import DriverSample
 from landfall_operator.core.snapshot import (
-    Driver,
     ExecutorPods,
     GroupObservation,
     PodFailure,
-    StatusReport,
+    ReceivedStatus,
+    RevisionDriver,
 )
-from landfall_operator.core.trial_backfills import Backfill
+from landfall_operator.core.trial_backfills import TrialBackfill
 from landfall_operator.objects.names import FINALIZER, driver_name
 from landfall_operator.objects.overlay import Json
 from landfall_operator.objects.pod_templates import CONTROL_VOLUME, KEYS_VOLUME
@@ -32,7 +32,7 @@ class DriverReport:
     """The last answer of a driver, and the process that gave it (see ``process_id``)."""
 
     process_id: str
-    report: StatusReport
+    report: ReceivedStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Inputs:
 
     now: datetime
     reports: Mapping[str, DriverReport]
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[DriverSample, ...] = ()
     spec_error: str = ""
     executor_pods: ExecutorPods | None = None
     trials_listed: bool = False
@@ -142,8 +142,8 @@ def waiting_pods(owned: OwnedObjects) -> dict[str, str]:
 
 
 def _with_mount_failure(
-    driver: Driver, failures: Mapping[str, PodFailure], group: ConsumerGroup | None
-) -> Driver:
+    driver: RevisionDriver, failures: Mapping[str, PodFailure], group: ConsumerGroup | None
+) -> RevisionDriver:
     found = failures.get(driver.pod)
     if found is None or driver.pod_failure:
         return driver
@@ -216,7 +216,7 @@ def process_id(pod: Json) -> str:
     return f"{pod['metadata']['uid']}/{sum(restarts)}"
 
 
-def _trials(uid: str, owned: OwnedObjects) -> dict[str, Backfill]:
+def _trials(uid: str, owned: OwnedObjects) -> dict[str, TrialBackfill]:
     """The Backfills that the operator made to try a revision of the group."""
     return {
         cached.name: cached.value
@@ -240,7 +240,7 @@ def _hashes(uid: str, owned: OwnedObjects) -> dict[str, str]:
 
 def _drivers(
     uid: str, owned: OwnedObjects, reports: Mapping[str, DriverReport]
-) -> dict[str, Driver]:
+) -> dict[str, RevisionDriver]:
     return {
         cached.revision: replace(
             _driver(cached.value, _pods(owned, cached.revision), reports.get(cached.revision)),
@@ -251,7 +251,7 @@ def _drivers(
     }
 
 
-def _driver(deployment: Json, pods: list[Json], report: DriverReport | None) -> Driver:
+def _driver(deployment: Json, pods: list[Json], report: DriverReport | None) -> RevisionDriver:
     if report is None:
         return driver_of(deployment, pods, None)
     process_gone = report.process_id not in {process_id(pod) for pod in pods}

@@ -22,15 +22,15 @@ from landfall.api.contract import (
 )
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.api.status_summary import summarize
-from landfall_operator.api.reasons import BY_WORD, Reason
+from landfall_operator.api.reasons import BY_WORD, ConditionReason
 from landfall_operator.api.revisions import parse_group_file
 from landfall_operator.core.snapshot import (
-    Driver,
     ExecutorPods,
     GroupObservation,
     PodFailure,
+    ReceivedStatus,
     RecordedSpec,
-    StatusReport,
+    RevisionDriver,
 )
 from landfall_operator.humanize import shortened
 from landfall_operator.objects.names import (
@@ -44,14 +44,14 @@ Json = Mapping[str, Any]
 MAX_MESSAGE_LENGTH = 300
 """Characters of a message in the status."""
 
-_WAITING_REASONS: Mapping[str, Reason] = {
-    "ErrImagePull": Reason.IMAGE_PULL,
-    "ImagePullBackOff": Reason.IMAGE_PULL,
-    "ErrImageNeverPull": Reason.IMAGE_PULL,
-    "InvalidImageName": Reason.IMAGE_PULL,
-    "CreateContainerConfigError": Reason.CONFIG_ERROR,
-    "CreateContainerError": Reason.CONFIG_ERROR,
-    "RunContainerError": Reason.CONFIG_ERROR,
+_WAITING_REASONS: Mapping[str, ConditionReason] = {
+    "ErrImagePull": ConditionReason.IMAGE_PULL,
+    "ImagePullBackOff": ConditionReason.IMAGE_PULL,
+    "ErrImageNeverPull": ConditionReason.IMAGE_PULL,
+    "InvalidImageName": ConditionReason.IMAGE_PULL,
+    "CreateContainerConfigError": ConditionReason.CONFIG_ERROR,
+    "CreateContainerError": ConditionReason.CONFIG_ERROR,
+    "RunContainerError": ConditionReason.CONFIG_ERROR,
 }
 """The kubelet's reasons for a waiting container that does not start without a change."""
 _STATUS = TypeAdapter(Status)
@@ -61,7 +61,9 @@ _MAX_NUMBER = 2**63 - 1
 """The greatest number that the API server takes."""
 
 
-def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | None) -> Driver:
+def driver_of(
+    deployment: Json, pods: Sequence[Json], report: ReceivedStatus | None
+) -> RevisionDriver:
     """A revision's driver, from its Deployment and all of its pods, terminating ones too."""
     metadata = deployment["metadata"]
     spec = deployment["spec"]
@@ -69,7 +71,7 @@ def driver_of(deployment: Json, pods: Sequence[Json], report: StatusReport | Non
         pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None
     )
     container = _container(newest, "driver") if newest else {}
-    return Driver(
+    return RevisionDriver(
         revision=metadata["labels"][REVISION_LABEL],
         digest=metadata.get("annotations", {}).get(DIGEST_ANNOTATION, ""),
         image=next(
@@ -120,7 +122,7 @@ def pod_failure_of(pod: Json, role: str = "driver") -> PodFailure | None:
     return _container_failure(terminated, role) if terminated else _scheduling_failure(pod)
 
 
-def report_of(body: str | bytes, received: datetime) -> StatusReport | None:
+def report_of(body: str | bytes, received: datetime) -> ReceivedStatus | None:
     """A driver's answer to ``/status``; None if it is not a status, as while the driver starts.
 
     The operator keeps a summary, also of a driver that answers with all topic partitions. Anything
@@ -131,7 +133,7 @@ def report_of(body: str | bytes, received: datetime) -> StatusReport | None:
         summary = summarize(_STATUS.validate_json(body))
     except ValidationError:
         return None
-    return StatusReport(summary, received) if _is_plausible(summary) else None
+    return ReceivedStatus(summary, received) if _is_plausible(summary) else None
 
 
 def _is_plausible(value: Any, field: str = "") -> bool:
@@ -217,18 +219,23 @@ def _container_failure(terminated: Json, role: str) -> PodFailure:
     last_line = (terminated.get("message") or "").strip().rpartition("\n")[2]
     name, colon, message = last_line.partition(": ")
     if terminated.get("reason") == "OOMKilled":
-        return PodFailure(Reason.OUT_OF_MEMORY, f"the {role} was killed at its memory limit")
+        return PodFailure(
+            ConditionReason.OUT_OF_MEMORY, f"the {role} was killed at its memory limit"
+        )
     if terminated.get("exitCode") == ExitCode.FENCED:
-        return PodFailure(Reason.FENCED, _short(last_line or "another driver opened the ledger"))
+        return PodFailure(
+            ConditionReason.FENCED, _short(last_line or "another driver opened the ledger")
+        )
     if colon and name in BY_WORD:
         return PodFailure(BY_WORD[name], _short(message))
     if terminated.get("exitCode") == ExitCode.UNAVAILABLE:
         why = message if colon and name == ExitCode.UNAVAILABLE.name else last_line
         return PodFailure(
-            Reason.DEPENDENCY_UNAVAILABLE, _short(why or "the store, Kafka or Spark did not answer")
+            ConditionReason.DEPENDENCY_UNAVAILABLE,
+            _short(why or "the store, Kafka or Spark did not answer"),
         )
     return PodFailure(
-        Reason.CRASH_LOOP,
+        ConditionReason.CRASH_LOOP,
         _short(f"exit code {terminated.get('exitCode')}: {last_line}".removesuffix(": ")),
     )
 
@@ -236,7 +243,7 @@ def _container_failure(terminated: Json, role: str) -> PodFailure:
 def _scheduling_failure(pod: Json) -> PodFailure | None:
     for condition in pod.get("status", {}).get("conditions", []):
         if condition["type"] == "PodScheduled" and condition.get("reason") == "Unschedulable":
-            return PodFailure(Reason.UNSCHEDULABLE, _short(condition.get("message", "")))
+            return PodFailure(ConditionReason.UNSCHEDULABLE, _short(condition.get("message", "")))
     return None
 
 
@@ -244,7 +251,7 @@ def _replica_failure(deployment: Json) -> PodFailure | None:
     """Return why the API server rejects a Deployment's pod, for example because of a quota."""
     for condition in deployment.get("status", {}).get("conditions", []):
         if condition["type"] == "ReplicaFailure" and condition["status"] == "True":
-            return PodFailure(Reason.POD_REFUSED, _short(condition.get("message", "")))
+            return PodFailure(ConditionReason.POD_REFUSED, _short(condition.get("message", "")))
     return None
 
 
@@ -256,11 +263,11 @@ STARTUP = timedelta(minutes=2)
 """How long an executor may take to start."""
 
 _WORST_FIRST = (
-    Reason.OUT_OF_MEMORY,
-    Reason.IMAGE_PULL,
-    Reason.CONFIG_ERROR,
-    Reason.POD_REFUSED,
-    Reason.UNSCHEDULABLE,
+    ConditionReason.OUT_OF_MEMORY,
+    ConditionReason.IMAGE_PULL,
+    ConditionReason.CONFIG_ERROR,
+    ConditionReason.POD_REFUSED,
+    ConditionReason.UNSCHEDULABLE,
 )
 """Reasons in the order in which one of them is shown; all other reasons come later."""
 
@@ -291,7 +298,7 @@ def missing_since(observed: GroupObservation, workers: Workers | None) -> dateti
 def executor_failure(observed: GroupObservation, workers: Workers) -> PodFailure | None:
     """Return why executors are missing, or keep being killed; None if not, or if it may pass."""
     problem = _reported(workers.problem)
-    if problem and problem.reason is Reason.OUT_OF_MEMORY:
+    if problem and problem.reason is ConditionReason.OUT_OF_MEMORY:
         return problem
     since = missing_since(observed, workers)
     if since is None or observed.now - since < STARTUP:
@@ -303,7 +310,7 @@ def executor_failure(observed: GroupObservation, workers: Workers) -> PodFailure
         return PodFailure(found.reason, f"{text}: {found.message}")
     if pods and pods.count < workers.wanted:
         text = f"{text}, and Spark has not created the pods of all: see the driver's log"
-    return PodFailure(Reason.EXECUTORS_MISSING, text)
+    return PodFailure(ConditionReason.EXECUTORS_MISSING, text)
 
 
 def _reported(problem: ExecutorProblem | None) -> PodFailure | None:
@@ -311,7 +318,7 @@ def _reported(problem: ExecutorProblem | None) -> PodFailure | None:
     if problem is None:
         return None
     known = problem.reason in {reason.value for reason in _WORST_FIRST}
-    reason = Reason(problem.reason) if known else Reason.EXECUTORS_MISSING
+    reason = ConditionReason(problem.reason) if known else ConditionReason.EXECUTORS_MISSING
     return PodFailure(reason, problem.message)
 
 
@@ -332,7 +339,7 @@ def mount_failure(events: Iterable[Json]) -> PodFailure | None:
 
 def with_field(failure: PodFailure, group: ConsumerGroup | None) -> PodFailure:
     """The failure with the field of the spec that names the Secret, if one does."""
-    if failure.reason is not Reason.SECRET_MISSING or group is None:
+    if failure.reason is not ConditionReason.SECRET_MISSING or group is None:
         return failure
     for name, path in _references(_document(group), "spec"):
         if failure.message == _text("Secret", name):
@@ -343,10 +350,12 @@ def with_field(failure: PodFailure, group: ConsumerGroup | None) -> PodFailure:
 def _failure(message: str) -> PodFailure | None:
     if found := _MISSING.search(message):
         is_secret = found[1] == "secret"
-        reason = Reason.SECRET_MISSING if is_secret else Reason.CONFIG_ERROR
+        reason = ConditionReason.SECRET_MISSING if is_secret else ConditionReason.CONFIG_ERROR
         return PodFailure(reason, _text("Secret" if is_secret else "ConfigMap", found[2]))
     if found := _MISSING_KEY.search(message):
-        reason = Reason.SECRET_MISSING if found[1] == "secret" else Reason.CONFIG_ERROR
+        reason = (
+            ConditionReason.SECRET_MISSING if found[1] == "secret" else ConditionReason.CONFIG_ERROR
+        )
         return PodFailure(reason, shortened(f"a volume of the pod {found[0]}", _MAX_LENGTH))
     return None
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from landfall_operator.api.reasons import Reason
+from landfall_operator.api.reasons import ConditionReason
 from landfall_operator.api.revisions import digest_of, generation_of
 from landfall_operator.api.status import (
     Rejected,
@@ -37,7 +37,7 @@ _BEFORE_OPENING = frozenset({Stage.TRYING, Stage.WARMING, Stage.YIELDING, Stage.
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RequestResult:
     """The outcome of a request.
 
     Attributes:
@@ -65,7 +65,7 @@ class _RefusedError(Exception):
     """The request makes no sense now; the message names the reason, and what to do instead."""
 
 
-def answer(observed: GroupObservation, rollout: RolloutStatus) -> Answer | None:
+def answer(observed: GroupObservation, rollout: RolloutStatus) -> RequestResult | None:
     """The answer to the group's request; None if there is none.
 
     Args:
@@ -78,11 +78,15 @@ def answer(observed: GroupObservation, rollout: RolloutStatus) -> Answer | None:
     try:
         changed, message = _CARRY_OUT[verb](observed, rollout, value)
     except _RefusedError as refused:
-        return Answer(verb, value, accepted=False, message=f"refused: {refused}", rollout=rollout)
-    return Answer(verb, value, accepted=True, message=message, rollout=changed)
+        return RequestResult(
+            verb, value, accepted=False, message=f"refused: {refused}", rollout=rollout
+        )
+    return RequestResult(verb, value, accepted=True, message=message, rollout=changed)
 
 
-def answered_requests(observed: GroupObservation, given: Answer | None) -> dict[str, str] | None:
+def answered_requests(
+    observed: GroupObservation, given: RequestResult | None
+) -> dict[str, str] | None:
     """The values that are not carried out again, with this answer's; None without any."""
     kept = still_answered(observed.annotations, observed.status.answered_requests or {})
     new = {str(given.verb): given.value} if given and given.value else {}
@@ -220,7 +224,7 @@ def _rejecting(observed: GroupObservation, rollout: RolloutStatus, message: str)
         raise _RefusedError("the spec is not valid; apply the spec that you want")
     rejected = Rejected(
         digest=digest,
-        reason=Reason.ROLLED_BACK,
+        reason=ConditionReason.ROLLED_BACK,
         message=message,
         generation=generation_of(failed),
     )

@@ -27,7 +27,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from landfall_operator.api.reasons import is_environment
-from landfall_operator.api.status import Rejected, Retry, RolloutStatus, Stage
+from landfall_operator.api.status import Rejected, RetryStatus, RolloutStatus, Stage
 from landfall_operator.api.status_values import whole_seconds
 
 FIRST_PAUSE = timedelta(minutes=10)
@@ -35,7 +35,7 @@ FIRST_PAUSE = timedelta(minutes=10)
 LONGEST_PAUSE = timedelta(hours=1)
 
 
-class Event(StrEnum):
+class RolloutEvent(StrEnum):
     """A fact about the observed state that may move a rollout to its next stage."""
 
     DELETE = "Delete"
@@ -87,64 +87,64 @@ class Event(StrEnum):
     """
 
 
-_ALWAYS = {Event.DELETE: Stage.DELETING, Event.SUSPEND: Stage.SUSPENDING}
-_CHANGED = {Event.CHANGE_WARM: Stage.WARMING, Event.CHANGE_DRAIN: Stage.DRAINING}
-_TRIED = {**_CHANGED, Event.CHANGE_TRY: Stage.TRYING}
-_REVERTED = {Event.REVERT_WARM: Stage.WARMING, Event.REVERT_DRAIN: Stage.DRAINING}
+_ALWAYS = {RolloutEvent.DELETE: Stage.DELETING, RolloutEvent.SUSPEND: Stage.SUSPENDING}
+_CHANGED = {RolloutEvent.CHANGE_WARM: Stage.WARMING, RolloutEvent.CHANGE_DRAIN: Stage.DRAINING}
+_TRIED = {**_CHANGED, RolloutEvent.CHANGE_TRY: Stage.TRYING}
+_REVERTED = {RolloutEvent.REVERT_WARM: Stage.WARMING, RolloutEvent.REVERT_DRAIN: Stage.DRAINING}
 
-TABLE: Mapping[Stage, Mapping[Event, Stage]] = {
-    Stage.SETTLED: {**_ALWAYS, Event.FIRST: Stage.OPENING, **_TRIED},
+TABLE: Mapping[Stage, Mapping[RolloutEvent, Stage]] = {
+    Stage.SETTLED: {**_ALWAYS, RolloutEvent.FIRST: Stage.OPENING, **_TRIED},
     Stage.TRYING: {
         **_ALWAYS,
         **_TRIED,
-        Event.WITHDRAWN: Stage.WATCHING,
-        Event.TRIAL_FAILED: Stage.WATCHING,
+        RolloutEvent.WITHDRAWN: Stage.WATCHING,
+        RolloutEvent.TRIAL_FAILED: Stage.WATCHING,
         **_REVERTED,
     },
     Stage.WARMING: {
         **_ALWAYS,
         **_TRIED,
-        Event.WITHDRAWN: Stage.WATCHING,
-        Event.TARGET_BROKEN: Stage.WATCHING,
-        Event.TARGET_WARM: Stage.YIELDING,
-        Event.NO_ROOM: Stage.DRAINING,
+        RolloutEvent.WITHDRAWN: Stage.WATCHING,
+        RolloutEvent.TARGET_BROKEN: Stage.WATCHING,
+        RolloutEvent.TARGET_WARM: Stage.YIELDING,
+        RolloutEvent.NO_ROOM: Stage.DRAINING,
     },
     Stage.YIELDING: {
         **_ALWAYS,
-        Event.TARGET_BROKEN: Stage.WATCHING,
-        Event.YIELDED: Stage.OPENING,
-        Event.TIMED_OUT: Stage.OPENING,
+        RolloutEvent.TARGET_BROKEN: Stage.WATCHING,
+        RolloutEvent.YIELDED: Stage.OPENING,
+        RolloutEvent.TIMED_OUT: Stage.OPENING,
     },
     Stage.DRAINING: {
         **_ALWAYS,
         **_CHANGED,
-        Event.WITHDRAWN: Stage.OPENING,
-        Event.DRAINED: Stage.OPENING,
-        Event.TIMED_OUT: Stage.OPENING,
+        RolloutEvent.WITHDRAWN: Stage.OPENING,
+        RolloutEvent.DRAINED: Stage.OPENING,
+        RolloutEvent.TIMED_OUT: Stage.OPENING,
     },
-    Stage.OPENING: {**_ALWAYS, **_TRIED, **_REVERTED, Event.LANDING: Stage.WATCHING},
-    Stage.WATCHING: {**_ALWAYS, **_TRIED, **_REVERTED, Event.PROVEN: Stage.SETTLED},
+    Stage.OPENING: {**_ALWAYS, **_TRIED, **_REVERTED, RolloutEvent.LANDING: Stage.WATCHING},
+    Stage.WATCHING: {**_ALWAYS, **_TRIED, **_REVERTED, RolloutEvent.PROVEN: Stage.SETTLED},
     Stage.SUSPENDING: {
-        Event.DELETE: Stage.DELETING,
-        Event.RESUME: Stage.OPENING,
-        Event.DRAINED: Stage.SUSPENDED,
-        Event.TIMED_OUT: Stage.SUSPENDED,
+        RolloutEvent.DELETE: Stage.DELETING,
+        RolloutEvent.RESUME: Stage.OPENING,
+        RolloutEvent.DRAINED: Stage.SUSPENDED,
+        RolloutEvent.TIMED_OUT: Stage.SUSPENDED,
     },
-    Stage.SUSPENDED: {Event.DELETE: Stage.DELETING, Event.RESUME: Stage.OPENING},
-    Stage.DELETING: {Event.DRAINED: Stage.DELETED, Event.TIMED_OUT: Stage.DELETED},
+    Stage.SUSPENDED: {RolloutEvent.DELETE: Stage.DELETING, RolloutEvent.RESUME: Stage.OPENING},
+    Stage.DELETING: {RolloutEvent.DRAINED: Stage.DELETED, RolloutEvent.TIMED_OUT: Stage.DELETED},
     Stage.DELETED: {},
 }
 """The next stage, by stage and event; the order of a row is the priority of its events."""
 
 
-def next_event(stage: Stage, events: frozenset[Event]) -> Event | None:
+def next_event(stage: Stage, events: frozenset[RolloutEvent]) -> RolloutEvent | None:
     """The event with the highest priority in this stage; None if none of them has an effect."""
     return next((event for event in TABLE[stage] if event in events), None)
 
 
 def transition(
     rollout: RolloutStatus,
-    event: Event,
+    event: RolloutEvent,
     wanted: str | None,
     now: datetime,
     rejected: Rejected | None,
@@ -199,31 +199,35 @@ def forgive(rollout: RolloutStatus) -> RolloutStatus:
 
 
 def _retry(
-    rollout: RolloutStatus, event: Event, rejected: Rejected | None, now: datetime
-) -> Retry | None:
+    rollout: RolloutStatus, event: RolloutEvent, rejected: Rejected | None, now: datetime
+) -> RetryStatus | None:
     """The next attempt after the event; an attempt that the event does not concern stays."""
-    failed = event in {Event.REVERT_WARM, Event.REVERT_DRAIN, Event.TRIAL_FAILED}
+    failed = event in {
+        RolloutEvent.REVERT_WARM,
+        RolloutEvent.REVERT_DRAIN,
+        RolloutEvent.TRIAL_FAILED,
+    }
     later = failed and rejected is not None and is_environment(rejected.reason)
-    if later or (event is Event.TARGET_BROKEN and is_rollback(rollout) and rollout.rejected):
+    if later or (event is RolloutEvent.TARGET_BROKEN and is_rollback(rollout) and rollout.rejected):
         attempts = rollout.retry.attempts + 1 if rollout.retry else 1
         pause = min(FIRST_PAUSE * 2 ** min(attempts - 1, 8), LONGEST_PAUSE)
         message = rejected.message if rejected else ""
-        return Retry(attempts=attempts, time=now + pause, message=message)
-    if event is Event.TRIAL_FAILED:
+        return RetryStatus(attempts=attempts, time=now + pause, message=message)
+    if event is RolloutEvent.TRIAL_FAILED:
         return None
     returned = rollout.rejected is not None and is_environment(rollout.rejected.reason)
-    return None if event is Event.LANDING and not returned else rollout.retry
+    return None if event is RolloutEvent.LANDING and not returned else rollout.retry
 
 
 def _roles(
-    rollout: RolloutStatus, event: Event, wanted: str | None, rejected: Rejected | None
+    rollout: RolloutStatus, event: RolloutEvent, wanted: str | None, rejected: Rejected | None
 ) -> Mapping[str, str | Rejected | None]:
     """The roles that the event changes; all other roles stay."""
     roles: Mapping[str, str | Rejected | None] = {}
     match event:
-        case Event.CHANGE_WARM | Event.CHANGE_DRAIN:
+        case RolloutEvent.CHANGE_WARM | RolloutEvent.CHANGE_DRAIN:
             roles = {"target": wanted}
-        case Event.FIRST | Event.RESUME:
+        case RolloutEvent.FIRST | RolloutEvent.RESUME:
             # The spec may have changed while the group was suspended: then the revision that ran
             # before may be the one to roll back to.
             moved = wanted != rollout.active
@@ -231,18 +235,23 @@ def _roles(
                 "active": wanted,
                 "previous": _fallback(rollout) if moved else rollout.previous,
             }
-        case Event.REVERT_WARM | Event.REVERT_DRAIN:
+        case RolloutEvent.REVERT_WARM | RolloutEvent.REVERT_DRAIN:
             # The spec that the user still asks for stays the rejected one.
             roles = {"target": rollout.previous, "rejected": rollout.rejected or rejected}
-        case Event.TARGET_BROKEN | Event.TRIAL_FAILED:
+        case RolloutEvent.TARGET_BROKEN | RolloutEvent.TRIAL_FAILED:
             # During a rollback the target is the previous revision, which stays the previous one.
             roles = {"target": None, "rejected": rollout.rejected or rejected}
-        case Event.CHANGE_TRY | Event.WITHDRAWN | Event.DELETE | Event.SUSPEND:
+        case (
+            RolloutEvent.CHANGE_TRY
+            | RolloutEvent.WITHDRAWN
+            | RolloutEvent.DELETE
+            | RolloutEvent.SUSPEND
+        ):
             roles = {"target": None}
-        case Event.LANDING | Event.PROVEN:
-            done = event is Event.PROVEN or is_rollback(rollout)
+        case RolloutEvent.LANDING | RolloutEvent.PROVEN:
+            done = event is RolloutEvent.PROVEN or is_rollback(rollout)
             roles = {"previous": None if done else rollout.previous}
-        case Event.YIELDED | Event.DRAINED | Event.TIMED_OUT if rollout.target:
+        case RolloutEvent.YIELDED | RolloutEvent.DRAINED | RolloutEvent.TIMED_OUT if rollout.target:
             roles = {"active": rollout.target, "target": None, "previous": _fallback(rollout)}
     return roles
 

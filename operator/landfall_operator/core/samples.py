@@ -13,7 +13,7 @@ MEASURED_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class DriverSample:
     """A driver's measurements at one moment. Its counters start at zero with each driver process.
 
     Attributes:
@@ -65,12 +65,12 @@ class Throughput:
         return self.landing / slots if self.landing > 0 and slots > 0 else None
 
 
-def of_present_driver(samples: Sequence[Sample]) -> list[Sample]:
+def of_present_driver(samples: Sequence[DriverSample]) -> list[DriverSample]:
     """The samples of the driver of the latest sample."""
     return [sample for sample in samples if sample.driver == samples[-1].driver]
 
 
-def throughput(own: Sequence[Sample], start: datetime, end: datetime) -> Throughput | None:
+def throughput(own: Sequence[DriverSample], start: datetime, end: datetime) -> Throughput | None:
     """Return a driver's throughput from ``start`` to ``end``; None if too little is measured."""
     inside = [sample for sample in own if start <= sample.time <= end]
     spans = [(a, b) for a, b in pairwise(inside) if b.time - a.time <= LONGEST_GAP]
@@ -92,7 +92,7 @@ KEPT = timedelta(minutes=30)
 INTERVAL = timedelta(seconds=5)
 """The shortest time between two samples."""
 
-_NUMBERS = tuple((f.name, f.type) for f in fields(Sample) if f.type in {int, float})
+_NUMBERS = tuple((f.name, f.type) for f in fields(DriverSample) if f.type in {int, float})
 _WIDTH = 1 + len(_NUMBERS)
 
 
@@ -108,10 +108,10 @@ class SampleHistory:
     def __len__(self) -> int:
         return len(self._drivers)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[DriverSample]:
         return map(self._sample, range(len(self)))
 
-    def add(self, sample: Sample) -> None:
+    def add(self, sample: DriverSample) -> None:
         """Add a sample, unless it comes too soon after the last one."""
         if self._drivers and sample.time - self._time(-1) < INTERVAL:
             return
@@ -131,7 +131,7 @@ class SampleHistory:
     def _time(self, at: int) -> datetime:
         return datetime.fromtimestamp(self._rows[at * _WIDTH], UTC)
 
-    def _sample(self, at: int) -> Sample:
+    def _sample(self, at: int) -> DriverSample:
         row = self._rows[at * _WIDTH : (at + 1) * _WIDTH]
         numbers = {name: kind(value) for (name, kind), value in zip(_NUMBERS, row[1:], strict=True)}
-        return Sample(time=self._time(at), driver=self._drivers[at], **numbers)
+        return DriverSample(time=self._time(at), driver=self._drivers[at], **numbers)

@@ -14,10 +14,10 @@ commands run in its pod.
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from landfall.api.contract import Phase, Status
+from landfall.api.contract import DriverPhase, Status
 from landfall.api.run_status import RunStatus as ReportedRun
 from landfall.api.spec import ConsumerGroup, ScheduledRange
-from landfall_operator.api.status import RolloutStatus, RunResult, RunStatus, Stage
+from landfall_operator.api.status import GroupRunStatus, RolloutStatus, RunResult, Stage
 from landfall_operator.core.snapshot import GroupObservation
 
 AWAKE = timedelta(minutes=5)
@@ -40,7 +40,7 @@ class ScheduleState:
         sleeps: whether the group needs no driver now.
     """
 
-    runs: tuple[RunStatus, ...]
+    runs: tuple[GroupRunStatus, ...]
     due: ScheduledRange | None = None
     since: datetime | None = None
     late_from: datetime | None = None
@@ -78,12 +78,12 @@ def schedule_state(
     )
 
 
-def run_status(run: ReportedRun) -> RunStatus:
+def run_status(run: ReportedRun) -> GroupRunStatus:
     """A run as the status has it."""
     began = datetime.fromisoformat(run.began)
     ended = datetime.fromisoformat(run.ended)
     share = run.bad_records / max(1, run.records + run.bad_records)
-    return RunStatus(
+    return GroupRunStatus(
         until=datetime.fromisoformat(run.until),
         began=began,
         ended=ended,
@@ -103,7 +103,9 @@ def run_status(run: ReportedRun) -> RunStatus:
     )
 
 
-def _reported(observed: GroupObservation, rollout: RolloutStatus) -> tuple[RunStatus, ...] | None:
+def _reported(
+    observed: GroupObservation, rollout: RolloutStatus
+) -> tuple[GroupRunStatus, ...] | None:
     """The runs that the active driver reports; None if it does not know the ledger's."""
     driver = observed.driver(rollout.active)
     status = driver.fresh_status(observed.now) if driver else None
@@ -123,7 +125,7 @@ def _made(observed: GroupObservation, rollout: RolloutStatus) -> datetime | None
 
 
 def _sleeps(
-    observed: GroupObservation, rollout: RolloutStatus, runs: tuple[RunStatus, ...]
+    observed: GroupObservation, rollout: RolloutStatus, runs: tuple[GroupRunStatus, ...]
 ) -> bool:
     """Return whether the group needs no driver, given that no range is due."""
     driver = observed.driver(rollout.active)
@@ -154,7 +156,7 @@ def is_needed(observed: GroupObservation, rollout: RolloutStatus) -> bool:
 def _has_nothing_left(status: Status) -> bool:
     """Return whether a driver waits for the next range, and so do its publishers."""
     return (
-        status.phase is Phase.RUNNING
+        status.phase is DriverPhase.RUNNING
         and status.schedule is not None
         and status.schedule.waits
         and not any(publisher.lag_slots for publisher in status.publishers)

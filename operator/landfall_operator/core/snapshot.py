@@ -10,20 +10,20 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from landfall.api.contract import Phase, Status
+from landfall.api.contract import DriverPhase, Status
 from landfall.api.spec import ConsumerGroup
 from landfall.api.status_summary import totals_of
-from landfall_operator.api.reasons import Reason
+from landfall_operator.api.reasons import ConditionReason
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.verbs import Verb, is_paused, requested
-from landfall_operator.core.samples import Sample
-from landfall_operator.core.trial_backfills import Backfill
+from landfall_operator.core.samples import DriverSample
+from landfall_operator.core.trial_backfills import TrialBackfill
 
 FRESH = timedelta(seconds=45)
 """How long a driver's last answer counts as its present state: three polling intervals."""
 
-OWNS_LANE = frozenset({Phase.RECOVERING, Phase.RUNNING})
+OWNS_LANE = frozenset({DriverPhase.RECOVERING, DriverPhase.RUNNING})
 """Phases of a driver that owns the lane and lands records."""
 
 
@@ -31,7 +31,7 @@ OWNS_LANE = frozenset({Phase.RECOVERING, Phase.RUNNING})
 class PodFailure:
     """A reason why a driver's pod does not run, or does not do what it should."""
 
-    reason: Reason
+    reason: ConditionReason
     message: str
 
 
@@ -49,7 +49,7 @@ class ExecutorPods:
 
 
 @dataclass(frozen=True, slots=True)
-class StatusReport:
+class ReceivedStatus:
     """The last answer of a driver's ``/status``, and when it arrived.
 
     Attributes:
@@ -62,7 +62,7 @@ class StatusReport:
     received: datetime
     phase_since: datetime | None = None
 
-    def after(self, former: "StatusReport | None") -> "StatusReport":
+    def after(self, former: "ReceivedStatus | None") -> "ReceivedStatus":
         """This answer, with the start of its phase from the former answer of the same process."""
         if former is None or former.status.phase is not self.status.phase:
             return self
@@ -75,7 +75,7 @@ class StatusReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Driver:
+class RevisionDriver:
     """The Deployment of one revision, its pod and the driver in it.
 
     Attributes:
@@ -109,7 +109,7 @@ class Driver:
     last_exit: PodFailure | None = None
     started: datetime | None = None
     owned: bool = True
-    report: StatusReport | None = None
+    report: ReceivedStatus | None = None
     process_gone: bool = False
     account: str = ""
     config: str = ""
@@ -120,7 +120,7 @@ class Driver:
             return None
         return self.report.status
 
-    def phase(self, now: datetime) -> Phase | None:
+    def phase(self, now: datetime) -> DriverPhase | None:
         """The driver's present phase; None when it does not answer."""
         status = self.fresh_status(now)
         return status.phase if status else None
@@ -130,7 +130,7 @@ class Driver:
         return self.phase(now) in OWNS_LANE
 
 
-def sample_of(report: StatusReport) -> Sample | None:
+def sample_of(report: ReceivedStatus) -> DriverSample | None:
     """The measurements in a driver's answer; None if the driver has not measured them all.
 
     Blocked topic partitions are left out: more executors would not land their records.
@@ -146,7 +146,7 @@ def sample_of(report: StatusReport) -> Sample | None:
     ):
         return None
     totals = totals_of(status)
-    return Sample(
+    return DriverSample(
         time=report.received,
         driver=f"{status.revision}/{status.epoch}",
         arrived=rates.arrived_records,
@@ -238,13 +238,13 @@ class GroupObservation:
     spec_error: str = ""
     status: GroupStatus = field(default_factory=GroupStatus)
     records: tuple[RecordedSpec, ...] = ()
-    drivers: Mapping[str, Driver] = field(default_factory=dict)
+    drivers: Mapping[str, RevisionDriver] = field(default_factory=dict)
     driver_specs: Mapping[str, ConsumerGroup] = field(default_factory=dict)
     hashes: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, str | None] = field(default_factory=dict)
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[DriverSample, ...] = ()
     executor_pods: ExecutorPods | None = None
-    backfills: Mapping[str, Backfill] | None = None
+    backfills: Mapping[str, TrialBackfill] | None = None
     operator_keys: tuple[bytes, ...] = ()
     lacks_token: bool = False
     name_taken: str = ""
@@ -261,7 +261,7 @@ class GroupObservation:
         """Return whether the user has paused the group's reconciliation."""
         return is_paused(self.annotations)
 
-    def driver(self, revision: str | None) -> Driver | None:
+    def driver(self, revision: str | None) -> RevisionDriver | None:
         """The driver of a revision, if there is one."""
         return self.drivers.get(revision) if revision else None
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from landfall_operator.api.backfill_status import BackfillPhase, BackfillStatus, Comparison
+from landfall_operator.api.backfill_status import BackfillPhase, BackfillStatus, ComparisonStatus
 from landfall_operator.api.status import (
     MAX_SAMPLE,
     MAX_SAMPLE_TEXT,
@@ -20,7 +20,7 @@ from landfall_operator.objects.names import COMPONENT, TRIAL
 
 
 @dataclass(frozen=True, slots=True)
-class Backfill:
+class TrialBackfill:
     """A Backfill as far as a trial depends on it.
 
     Attributes:
@@ -44,13 +44,13 @@ class Backfill:
     terminating: bool = False
 
 
-def trial_backfill_of(body: Mapping[str, Any]) -> Backfill | None:
+def trial_backfill_of(body: Mapping[str, Any]) -> TrialBackfill | None:
     """The Backfill in an API object; None if it is not one that the operator made for a trial."""
     metadata = body["metadata"]
     if metadata.get("labels", {}).get(COMPONENT) != TRIAL:
         return None
     status = readable(BackfillStatus, body.get("status", {}))
-    return Backfill(
+    return TrialBackfill(
         name=metadata["name"],
         phase=status.phase,
         reason=status.reason or "",
@@ -62,7 +62,7 @@ def trial_backfill_of(body: Mapping[str, Any]) -> Backfill | None:
     )
 
 
-def _comparison(found: Comparison) -> TrialComparison:
+def _comparison(found: ComparisonStatus) -> TrialComparison:
     """The part of a comparison that a trial is judged by."""
     return TrialComparison(
         rows=found.rows,

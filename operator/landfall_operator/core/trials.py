@@ -15,8 +15,8 @@ from datetime import datetime
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import duration_text, percent_text, plural
 from landfall_operator.api.backfill_status import BackfillPhase
-from landfall_operator.api.change_impact import Change, difference, weight
-from landfall_operator.api.reasons import BY_WORD, Reason, is_environment
+from landfall_operator.api.change_impact import ChangeImpact, difference, weight
+from landfall_operator.api.reasons import BY_WORD, ConditionReason, is_environment
 from landfall_operator.api.revisions import revision_with
 from landfall_operator.api.status import (
     RolloutStatus,
@@ -26,9 +26,9 @@ from landfall_operator.api.status import (
     TrialStatus,
 )
 from landfall_operator.api.status_values import whole_seconds
-from landfall_operator.core.rollout import Event, is_rollback
+from landfall_operator.core.rollout import RolloutEvent, is_rollback
 from landfall_operator.core.snapshot import GroupObservation
-from landfall_operator.core.trial_backfills import Backfill
+from landfall_operator.core.trial_backfills import TrialBackfill
 from landfall_operator.humanize import shortened
 from landfall_operator.objects.trials import STRATEGIES, backfill_name, terms_of, window_of
 
@@ -41,7 +41,7 @@ IN_WORK = frozenset({BackfillPhase.LANDING, BackfillPhase.COMPARING})
 """Phases of a Backfill that does something."""
 
 _GOES_ON = frozenset({TrialResult.PASSED, TrialResult.SKIPPED, TrialResult.OVERRULED})
-_CHANGES = frozenset({Event.CHANGE_TRY, Event.CHANGE_WARM, Event.CHANGE_DRAIN})
+_CHANGES = frozenset({RolloutEvent.CHANGE_TRY, RolloutEvent.CHANGE_WARM, RolloutEvent.CHANGE_DRAIN})
 _SPEAKS_AGAINST = frozenset({TrialResult.REFUSED, TrialResult.FAILED})
 _ROWS_STAY = (
     "generation",
@@ -96,17 +96,17 @@ def is_due(observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGr
 
 def trial_events(
     observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup
-) -> Iterator[Event]:
+) -> Iterator[RolloutEvent]:
     """Yield the events of a revision that has to be tried before it takes over (``is_due``)."""
     trial = present_trial(rollout)
     if trial and (trial.revision, trial.terms) == (observed.revision_of(group), terms_of(group)):
         if trial.result in _SPEAKS_AGAINST:
-            yield Event.TRIAL_FAILED
+            yield RolloutEvent.TRIAL_FAILED
         return
     # First a revision that fails is rolled back: it must not land while another one is tried.
     may_revert = rollout.stage is Stage.OPENING and rollout.previous is not None
     if not may_revert and not (rollout.target and is_rollback(rollout)):
-        yield Event.CHANGE_TRY
+        yield RolloutEvent.CHANGE_TRY
 
 
 def needless(observed: GroupObservation, rollout: RolloutStatus, group: ConsumerGroup) -> str:
@@ -147,7 +147,7 @@ def _may_differ(before: ConsumerGroup, after: ConsumerGroup) -> bool:
 
 
 def _needs_driver(field: str) -> bool:
-    return weight(field) is Change.NEW_REVISION
+    return weight(field) is ChangeImpact.NEW_REVISION
 
 
 def _last_commit(observed: GroupObservation, rollout: RolloutStatus) -> datetime | None:
@@ -195,7 +195,7 @@ def _judged(observed: GroupObservation, trial: TrialStatus, group: ConsumerGroup
         return trial
     found = observed.backfills.get(trial.backfill)
     if found and found.terminating:
-        return failed(trial, Reason.TRIAL_FAILED, f"Backfill {found.name} was deleted")
+        return failed(trial, ConditionReason.TRIAL_FAILED, f"Backfill {found.name} was deleted")
     if found and found.phase is BackfillPhase.FAILED:
         return of_failure(trial, found, group)
     if found and found.comparison:
@@ -208,7 +208,7 @@ def _judged(observed: GroupObservation, trial: TrialStatus, group: ConsumerGroup
     return failed(trial, cause_of_delay(found), message)
 
 
-def progress_text(found: Backfill | None) -> str:
+def progress_text(found: TrialBackfill | None) -> str:
     """How far a Backfill is, as the end of a sentence about it."""
     if found is None:
         return "is being created"
@@ -220,7 +220,7 @@ def progress_text(found: Backfill | None) -> str:
 def after(
     observed: GroupObservation,
     before: RolloutStatus,
-    event: Event,
+    event: RolloutEvent,
     changed: RolloutStatus,
     group: ConsumerGroup | None,
 ) -> RolloutStatus:
@@ -228,7 +228,7 @@ def after(
     trial = changed.trial
     if event in _CHANGES and group and group.spec.upgrade.strategy in STRATEGIES:
         wanted = observed.revision_of(group)
-        if event is Event.CHANGE_TRY or not _is_judged(before, trial, wanted):
+        if event is RolloutEvent.CHANGE_TRY or not _is_judged(before, trial, wanted):
             trial = _trial_of(observed, before, group)
     elif trial and trial.result is TrialResult.PENDING and changed.stage is not Stage.TRYING:
         trial = given_up(trial)
@@ -277,36 +277,40 @@ def kept_backfill(rollout: RolloutStatus) -> str:
 # --------------------------------------------------------------------------- the judgment
 
 
-def failed(trial: TrialStatus, reason: Reason, message: str) -> TrialStatus:
+def failed(trial: TrialStatus, reason: ConditionReason, message: str) -> TrialStatus:
     """The trial without an answer."""
     return _with(trial, TrialResult.FAILED, message, reason)
 
 
-def of_failure(trial: TrialStatus, found: Backfill, group: ConsumerGroup) -> TrialStatus:
+def of_failure(trial: TrialStatus, found: TrialBackfill, group: ConsumerGroup) -> TrialStatus:
     """Return the status after a Backfill failed: whether that is the revision's fault."""
     if found.reason in NOTHING_CHOSEN:
         message = f"not tried: nothing was landed within {duration_text(window_of(group))}"
         return _with(trial, TrialResult.SKIPPED, message)
-    if found.reason == Reason.DATA_LOSS:
+    if found.reason == ConditionReason.DATA_LOSS:
         message = f"not tried: Kafka does not have the records any more: {found.message}"
         return _with(trial, TrialResult.SKIPPED, message)
-    reason = BY_WORD.get(found.reason, Reason.TRIAL_FAILED)
+    reason = BY_WORD.get(found.reason, ConditionReason.TRIAL_FAILED)
     message = f"Backfill {found.name} failed: {found.message or found.reason or 'unknown'}"
-    if reason is Reason.BAD_RECORDS:
-        return _with(trial, TrialResult.REFUSED, message, Reason.TRIAL_REFUSED)
-    return failed(trial, reason if is_environment(reason) else Reason.TRIAL_FAILED, message)
+    if reason is ConditionReason.BAD_RECORDS:
+        return _with(trial, TrialResult.REFUSED, message, ConditionReason.TRIAL_REFUSED)
+    return failed(
+        trial, reason if is_environment(reason) else ConditionReason.TRIAL_FAILED, message
+    )
 
 
-def cause_of_delay(found: Backfill | None) -> Reason:
+def cause_of_delay(found: TrialBackfill | None) -> ConditionReason:
     """Return why a trial has not ended in time; what is not the revision's fault is tried again."""
     if found is None or found.phase not in IN_WORK or found.reason:
-        known = BY_WORD.get(found.reason, Reason.UNKNOWN) if found else Reason.UNKNOWN
-        return known if is_environment(known) else Reason.DEPENDENCY_UNAVAILABLE
-    return Reason.TRIAL_TIMED_OUT
+        known = (
+            BY_WORD.get(found.reason, ConditionReason.UNKNOWN) if found else ConditionReason.UNKNOWN
+        )
+        return known if is_environment(known) else ConditionReason.DEPENDENCY_UNAVAILABLE
+    return ConditionReason.TRIAL_TIMED_OUT
 
 
 def of_comparison(
-    trial: TrialStatus, compared: TrialComparison, found: Backfill, group: ConsumerGroup
+    trial: TrialStatus, compared: TrialComparison, found: TrialBackfill, group: ConsumerGroup
 ) -> TrialStatus:
     """Return the status after a Backfill's comparison; ``group`` defines what is tolerated."""
     trial = trial.model_copy(update={"comparison": compared})
@@ -319,7 +323,9 @@ def of_comparison(
     else:
         objections = list(_of_shadow(compared, group))
     if objections:
-        return _with(trial, TrialResult.REFUSED, "; ".join(objections), Reason.TRIAL_REFUSED)
+        return _with(
+            trial, TrialResult.REFUSED, "; ".join(objections), ConditionReason.TRIAL_REFUSED
+        )
     both = f"{_amounts(rows.new, letters.new)}, and {_amounts(rows.old, letters.old)} before"
     return _with(trial, TrialResult.PASSED, f"tried: {both}")
 
@@ -338,7 +344,9 @@ def _of_shadow(compared: TrialComparison, group: ConsumerGroup) -> Iterator[str]
         yield f"{counts}{_tolerated(tolerated.dead_letters)}"
 
 
-def _of_canary(compared: TrialComparison, found: Backfill, group: ConsumerGroup) -> Iterator[str]:
+def _of_canary(
+    compared: TrialComparison, found: TrialBackfill, group: ConsumerGroup
+) -> Iterator[str]:
     canary = group.spec.upgrade.canary
     letters = compared.dead_letters
     old, new = _records(compared)
@@ -378,7 +386,7 @@ def _share_text(share: float) -> str:
 
 
 def _with(
-    trial: TrialStatus, result: TrialResult, message: str, reason: Reason | None = None
+    trial: TrialStatus, result: TrialResult, message: str, reason: ConditionReason | None = None
 ) -> TrialStatus:
     update = {"result": result, "reason": reason, "message": shortened(message, MAX_MESSAGE)}
     return trial.model_copy(update=update)

@@ -10,12 +10,11 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from landfall import errors
-from landfall.api.contract import Phase as DriverPhase
-from landfall.api.contract import Status
+from landfall.api.contract import DriverPhase, Status
 from landfall.api.next_steps import FILE_PLACEHOLDER, NEXT_STEPS
 from landfall.api.status_summary import totals_of
 from landfall.api.values import plural
-from landfall_operator.api.reasons import BY_WORD, TRIAL_REASONS, ConditionType, Reason
+from landfall_operator.api.reasons import BY_WORD, TRIAL_REASONS, ConditionReason, ConditionType
 from landfall_operator.api.revisions import revision_with
 from landfall_operator.api.status import (
     Condition,
@@ -38,12 +37,14 @@ from landfall_operator.core.driver_health import (
 )
 from landfall_operator.core.parsing import executor_failure
 from landfall_operator.core.rollout import is_rollback
-from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure
+from landfall_operator.core.snapshot import GroupObservation, PodFailure, RevisionDriver
 from landfall_operator.objects.names import revision_name
 from landfall_operator.reporting import schedules
 from landfall_operator.reporting.publishers import condition_of, publisher_statuses
 
-NEEDS_USER = frozenset({*(Reason(reason.value) for reason in errors.Reason), Reason.SECRET_MISSING})
+NEEDS_USER = frozenset(
+    {*(ConditionReason(reason.value) for reason in errors.Reason), ConditionReason.SECRET_MISSING}
+)
 """Reasons that do not go away before a user acts."""
 
 
@@ -52,15 +53,15 @@ class View(NamedTuple):
 
     observed: GroupObservation
     desired: DesiredState
-    driver: Driver | None
+    driver: RevisionDriver | None
     status: Status | None
 
 
-class Finding(NamedTuple):
+class ConditionState(NamedTuple):
     """A condition without its type and times."""
 
     status: ConditionStatus
-    reason: Reason
+    reason: ConditionReason
     message: str = ""
 
 
@@ -77,7 +78,7 @@ def next_command(view: View, step: str) -> str:
     return f"; next: kubectl -n {view.observed.namespace} exec deploy/{deployment} -- {command}"
 
 
-def parked_files(view: View) -> Finding | None:
+def parked_files(view: View) -> ConditionState | None:
     """The files that stay parked until a user decides, if there are any."""
     feeds = view.status.feeds if view.status else ()
     waiting = [feed for feed in feeds if feed.undecided_parts]
@@ -90,38 +91,40 @@ def parked_files(view: View) -> Finding | None:
         f"{'it was' if count == 1 else 'they were'} tried; {first.topic}: {first.error}"
         f"{next_command(view, first.next_step)}"
     )
-    return Finding("True", Reason.FILE_UNREADABLE, message)
+    return ConditionState("True", ConditionReason.FILE_UNREADABLE, message)
 
 
-STAGES: Mapping[Stage, Reason] = {
-    Stage.TRYING: Reason.TRYING,
-    Stage.WARMING: Reason.WARMING,
-    Stage.YIELDING: Reason.HANDING_OVER,
-    Stage.DRAINING: Reason.DRAINING,
-    Stage.OPENING: Reason.HANDING_OVER,
-    Stage.WATCHING: Reason.WATCHING,
-    Stage.SUSPENDING: Reason.DRAINING,
-    Stage.SUSPENDED: Reason.SUSPENDED,
-    Stage.DELETING: Reason.DELETING,
-    Stage.DELETED: Reason.DELETING,
+STAGES: Mapping[Stage, ConditionReason] = {
+    Stage.TRYING: ConditionReason.TRYING,
+    Stage.WARMING: ConditionReason.WARMING,
+    Stage.YIELDING: ConditionReason.HANDING_OVER,
+    Stage.DRAINING: ConditionReason.DRAINING,
+    Stage.OPENING: ConditionReason.HANDING_OVER,
+    Stage.WATCHING: ConditionReason.WATCHING,
+    Stage.SUSPENDING: ConditionReason.DRAINING,
+    Stage.SUSPENDED: ConditionReason.SUSPENDED,
+    Stage.DELETING: ConditionReason.DELETING,
+    Stage.DELETED: ConditionReason.DELETING,
 }
 """The reason of conditions during a stage."""
 
 
-def upgrading(view: View) -> Finding:
+def upgrading(view: View) -> ConditionState:
     """Return whether one revision takes over from another, or is watched after it did."""
     rollout = view.desired.rollout
     if trial := trials.present_trial(rollout):
-        return Finding("True", Reason.TRYING, _trial_text(view, trial))
+        return ConditionState("True", ConditionReason.TRYING, _trial_text(view, trial))
     between = rollout.target or rollout.previous
     if not between or rollout.stage in {Stage.SETTLED, Stage.SUSPENDING, Stage.SUSPENDED}:
-        return Finding("False", Reason.AS_EXPECTED)
+        return ConditionState("False", ConditionReason.AS_EXPECTED)
     reason = STAGES[rollout.stage]
     if is_rollback(rollout) or _next_rollback(rollout):
-        reason = Reason.ROLLING_BACK
+        reason = ConditionReason.ROLLING_BACK
     if rollout.held:
-        return Finding("True", rollout.held.reason, f"{_roles_text(rollout)}; {_wait_text(view)}")
-    return Finding("True", reason, _roles_text(rollout))
+        return ConditionState(
+            "True", rollout.held.reason, f"{_roles_text(rollout)}; {_wait_text(view)}"
+        )
+    return ConditionState("True", reason, _roles_text(rollout))
 
 
 def _trial_text(view: View, trial: TrialStatus) -> str:
@@ -155,7 +158,7 @@ def _wait_text(view: View) -> str:
     return f"{rollout.target or rollout.active} waits: {found.message if found else 'unknown'}"
 
 
-def held_up(view: View) -> Finding | None:
+def held_up(view: View) -> ConditionState | None:
     """The obstacle that a rollout waits for, if it does not end by itself or has not for long."""
     rollout = view.desired.rollout
     if rollout.held is None or view.desired.group is None:
@@ -164,7 +167,7 @@ def held_up(view: View) -> Finding | None:
     long = held_for(view.observed, rollout) > patience
     if not long and rollout.held.reason not in NEEDS_USER:
         return None
-    return Finding("True", rollout.held.reason, _wait_text(view))
+    return ConditionState("True", rollout.held.reason, _wait_text(view))
 
 
 def rejected_text(rollout: RolloutStatus, rejected: Rejected) -> str:
@@ -189,10 +192,14 @@ DEFAULT_LAG_TARGET = timedelta(minutes=2)
 """How long records may be overdue in a group without ``autoscaling.targetLag``."""
 RECOVERY_TIME = timedelta(seconds=45)
 """A driver that takes over is in phase Recovering for so long at most without being reported."""
-_OF_THE_STORE = frozenset({Reason.STORE_UNSAFE, Reason.STORE_DENIED})
-_OF_THE_SOURCE = frozenset({Reason.SOURCE_DENIED, Reason.TOPIC_MISSING})
+_OF_THE_STORE = frozenset({ConditionReason.STORE_UNSAFE, ConditionReason.STORE_DENIED})
+_OF_THE_SOURCE = frozenset({ConditionReason.SOURCE_DENIED, ConditionReason.TOPIC_MISSING})
 _OF_THE_SCHEMAS = frozenset(
-    {Reason.SCHEMAS_UNAVAILABLE, Reason.SCHEMAS_DENIED, Reason.SCHEMAS_CHANGED}
+    {
+        ConditionReason.SCHEMAS_UNAVAILABLE,
+        ConditionReason.SCHEMAS_DENIED,
+        ConditionReason.SCHEMAS_CHANGED,
+    }
 )
 
 
@@ -210,7 +217,7 @@ def conditions(observed: GroupObservation, desired: DesiredState) -> tuple[Condi
 
 
 def _condition(
-    view: View, before: Condition | None, kind: ConditionType, finding: Finding
+    view: View, before: Condition | None, kind: ConditionType, finding: ConditionState
 ) -> Condition:
     same = before is not None and before.status == finding.status
     found = Condition(
@@ -231,42 +238,42 @@ def acted_on(observed: GroupObservation) -> int:
     return observed.status.observed_generation if held else observed.generation
 
 
-def _asleep(view: View, kind: ConditionType) -> Finding | None:
+def _asleep(view: View, kind: ConditionType) -> ConditionState | None:
     """Return the finding for a group that needs no driver now."""
     is_ready = kind is ConditionType.READY
     is_suspended = view.desired.rollout.stage is Stage.SUSPENDED and not view.observed.spec_error
     if is_ready and is_suspended:
-        return Finding("True", Reason.SUSPENDED, "no driver runs, as the spec asks")
+        return ConditionState("True", ConditionReason.SUSPENDED, "no driver runs, as the spec asks")
     if not view.desired.rests or kind not in schedules.OF_A_DRIVER:
         return None
     message = schedules.sleeping_text(view.desired, view.observed.now) if is_ready else ""
-    return Finding("True", Reason.SLEEPING, message)
+    return ConditionState("True", ConditionReason.SLEEPING, message)
 
 
-def _ready(view: View) -> Finding:
+def _ready(view: View) -> ConditionState:
     stage = view.desired.rollout.stage
     if stage in {Stage.SUSPENDING, Stage.SUSPENDED, Stage.DELETING, Stage.DELETED, Stage.DRAINING}:
-        return Finding("False", STAGES[stage])
+        return ConditionState("False", STAGES[stage])
     if view.status is None:
         return _no_status(view)
     if not view.driver or not view.driver.lands(view.observed.now):
         text = f"the driver is in phase {view.status.phase}"
-        failure = _pod_failure(view) or PodFailure(Reason.STARTING, text)
+        failure = _pod_failure(view) or PodFailure(ConditionReason.STARTING, text)
         return _of_pod_failure(failure)
     if recovering := _recovering(view):
         return recovering
     for find in (_commits_healthy, _source_reachable, _some_executor):
         if (finding := find(view)).status == "False":
             return finding
-    return Finding("True", Reason.AS_EXPECTED)
+    return ConditionState("True", ConditionReason.AS_EXPECTED)
 
 
-def _deployed(view: View) -> Finding:
+def _deployed(view: View) -> ConditionState:
     """Return whether the requested spec is in force, and not only some revision of the group."""
     observed = view.observed
     rollout = view.desired.rollout
     if observed.spec_error:
-        return Finding("False", Reason.SPEC_INVALID, observed.spec_error)
+        return ConditionState("False", ConditionReason.SPEC_INVALID, observed.spec_error)
     if rejected := _rejected(view):
         return rejected._replace(status="False")
     if observed.spec is None or observed.revision_of(observed.spec) != rollout.active:
@@ -279,26 +286,28 @@ def _deployed(view: View) -> Finding:
     return ready
 
 
-def _not_yet(view: View) -> Finding:
+def _not_yet(view: View) -> ConditionState:
     """Return why a revision other than the requested one is in force, though nothing is wrong."""
     if view.observed.paused and not view.observed.deleting:
-        return Finding("False", Reason.PAUSED, f"the annotation {PAUSE} is true")
+        return ConditionState("False", ConditionReason.PAUSED, f"the annotation {PAUSE} is true")
     if queued := _queued(view):
         return queued._replace(status="False")
     rollout = view.desired.rollout
     change = upgrading(view)
     if change.status == "True":
         return change._replace(status="False")
-    return Finding("False", STAGES.get(rollout.stage, Reason.STARTING))
+    return ConditionState("False", STAGES.get(rollout.stage, ConditionReason.STARTING))
 
 
-def _queued(view: View) -> Finding | None:
+def _queued(view: View) -> ConditionState | None:
     """Return that the requested revision waits for other groups, if it does."""
     if view.desired.rollout.rejected or not is_queued(view.observed, view.desired.rollout):
         return None
     limit = plural(view.observed.rollout_limit, "other group")
     change = "changes its revision" if view.observed.rollout_limit == 1 else "change their revision"
-    return Finding("True", Reason.QUEUED, f"waiting while {limit} {change}, as many as may at once")
+    return ConditionState(
+        "True", ConditionReason.QUEUED, f"waiting while {limit} {change}, as many as may at once"
+    )
 
 
 def _starts_first(rollout: RolloutStatus) -> bool:
@@ -306,7 +315,7 @@ def _starts_first(rollout: RolloutStatus) -> bool:
     return rollout.stage is Stage.OPENING and not (rollout.previous or rollout.committed)
 
 
-def _recovering(view: View) -> Finding | None:
+def _recovering(view: View) -> ConditionState | None:
     """Return what the driver does before it reads new records, if that takes long."""
     report = view.driver.report if view.driver else None
     if report is None or report.status.phase is not DriverPhase.RECOVERING:
@@ -315,22 +324,28 @@ def _recovering(view: View) -> Finding | None:
         return None
     since = report.received - report.phase_lasts
     message = f"the driver has been completing what a former one left since {since:%H:%M} UTC"
-    return Finding("False", Reason.RECOVERING, f"{message}; nothing new lands meanwhile")
+    return ConditionState(
+        "False", ConditionReason.RECOVERING, f"{message}; nothing new lands meanwhile"
+    )
 
 
-def _no_status(view: View) -> Finding:
+def _no_status(view: View) -> ConditionState:
     """Return why there is no fresh status of the active driver."""
     if view.driver is None:
         error = view.observed.spec_error
         if view.observed.name_taken and not error:
-            return Finding("False", Reason.NAME_TAKEN, view.observed.name_taken)
-        return Finding("False", Reason.SPEC_INVALID if error else Reason.STARTING, error)
+            return ConditionState("False", ConditionReason.NAME_TAKEN, view.observed.name_taken)
+        return ConditionState(
+            "False", ConditionReason.SPEC_INVALID if error else ConditionReason.STARTING, error
+        )
     if failure := _pod_failure(view):
         return _of_pod_failure(failure)
     if view.driver.report is None or view.driver.process_gone:
-        return Finding("False", Reason.STARTING, "waiting for the driver to start")
+        return ConditionState("False", ConditionReason.STARTING, "waiting for the driver to start")
     since = view.driver.report.received.isoformat(timespec="seconds")
-    return Finding("False", Reason.UNREACHABLE, f"the driver has not answered since {since}")
+    return ConditionState(
+        "False", ConditionReason.UNREACHABLE, f"the driver has not answered since {since}"
+    )
 
 
 def _pod_failure(view: View) -> PodFailure | None:
@@ -350,30 +365,30 @@ def _pod_failure(view: View) -> PodFailure | None:
     return failure if failure and failure.reason in NEEDS_USER else None
 
 
-def _of_pod_failure(failure: PodFailure) -> Finding:
-    return Finding("False", failure.reason, failure.message)
+def _of_pod_failure(failure: PodFailure) -> ConditionState:
+    return ConditionState("False", failure.reason, failure.message)
 
 
-def _commits_healthy(view: View) -> Finding:
+def _commits_healthy(view: View) -> ConditionState:
     if view.status is None:
-        return Finding("Unknown", Reason.UNKNOWN)
+        return ConditionState("Unknown", ConditionReason.UNKNOWN)
     commits = view.status.commits
     if commits.consecutive_failures < FAILURE_THRESHOLD:
-        return Finding("True", Reason.AS_EXPECTED)
+        return ConditionState("True", ConditionReason.AS_EXPECTED)
     last = commits.last_failure
     if _denial(view.status):
-        reason = Reason.STORE_DENIED
+        reason = ConditionReason.STORE_DENIED
     elif last is not None and last.reason.startswith("Store"):
-        reason = Reason.STORE_UNAVAILABLE
+        reason = ConditionReason.STORE_UNAVAILABLE
     elif last is not None and last.reason in _OF_THE_SCHEMAS:
-        reason = Reason(last.reason)
+        reason = ConditionReason(last.reason)
     else:
-        reason = Reason.COMMITS_FAILING
+        reason = ConditionReason.COMMITS_FAILING
     message = (
         f"{plural(commits.consecutive_failures, 'consecutive commit failure')}; the last one: "
         f"{last.message if last else 'unknown'}"
     )
-    return Finding("False", reason, message)
+    return ConditionState("False", reason, message)
 
 
 def _denial(status: Status) -> str:
@@ -381,35 +396,37 @@ def _denial(status: Status) -> str:
     last = status.commits.last_failure
     if last is None or status.commits.consecutive_failures < FAILURE_THRESHOLD:
         return ""
-    return last.message if last.reason == Reason.STORE_DENIED else ""
+    return last.message if last.reason == ConditionReason.STORE_DENIED else ""
 
 
-def _within_lag_target(view: View) -> Finding:
+def _within_lag_target(view: View) -> ConditionState:
     if view.status is None or not view.status.lag_known or view.desired.group is None:
-        return Finding("Unknown", Reason.UNKNOWN)
+        return ConditionState("Unknown", ConditionReason.UNKNOWN)
     spec = view.desired.group.spec
     target = spec.autoscaling.target_lag if spec.autoscaling else DEFAULT_LAG_TARGET
     target = spec.schedule.deadline if spec.schedule else target
     overdue = timedelta(seconds=round(view.status.overdue_seconds))
     if overdue <= target:
-        return Finding("True", Reason.AS_EXPECTED)
+        return ConditionState("True", ConditionReason.AS_EXPECTED)
     # The message names the target and not the present value: a message that changes in every pass
     # would cause a write in every pass.
-    return Finding("False", Reason.LAG_ABOVE_TARGET, f"records are overdue by more than {target}")
+    return ConditionState(
+        "False", ConditionReason.LAG_ABOVE_TARGET, f"records are overdue by more than {target}"
+    )
 
 
-def _source_reachable(view: View) -> Finding:
+def _source_reachable(view: View) -> ConditionState:
     failure = _pod_failure(view)
     if failure and failure.reason in _OF_THE_SOURCE:
         return _of_pod_failure(failure)
     if view.status is None:
-        return Finding("Unknown", Reason.UNKNOWN)
+        return ConditionState("Unknown", ConditionReason.UNKNOWN)
     commits = view.status.commits
     last = view.status.commits.last_failure
     failing = commits.consecutive_failures >= FAILURE_THRESHOLD
     if last and failing and last.reason.startswith("Source"):
-        return Finding("False", Reason.SOURCE_UNAVAILABLE, last.message)
-    return Finding("True", Reason.AS_EXPECTED, _read_elsewhere(view.status))
+        return ConditionState("False", ConditionReason.SOURCE_UNAVAILABLE, last.message)
+    return ConditionState("True", ConditionReason.AS_EXPECTED, _read_elsewhere(view.status))
 
 
 def _read_elsewhere(status: Status) -> str:
@@ -423,50 +440,50 @@ def _read_elsewhere(status: Status) -> str:
     )
 
 
-def _store_safe(view: View) -> Finding:
+def _store_safe(view: View) -> ConditionState:
     failure = _pod_failure(view)
     if failure and failure.reason in _OF_THE_STORE:
         return _of_pod_failure(failure)
     if view.status and (denial := _denial(view.status)):
-        return Finding("False", Reason.STORE_DENIED, denial)
+        return ConditionState("False", ConditionReason.STORE_DENIED, denial)
     # A driver lands only after its probe of the store has passed.
     if view.driver and view.driver.lands(view.observed.now):
-        return Finding("True", Reason.AS_EXPECTED)
-    return Finding("Unknown", Reason.UNKNOWN)
+        return ConditionState("True", ConditionReason.AS_EXPECTED)
+    return ConditionState("Unknown", ConditionReason.UNKNOWN)
 
 
-def _executors_ready(view: View) -> Finding:
+def _executors_ready(view: View) -> ConditionState:
     workers = view.status.workers if view.status else None
     if workers is None:
-        return Finding("Unknown", Reason.UNKNOWN)
+        return ConditionState("Unknown", ConditionReason.UNKNOWN)
     if failure := executor_failure(view.observed, workers):
         return _of_pod_failure(failure)
     if workers.wanted and not workers.registered:
-        return Finding("Unknown", Reason.STARTING, "no executor has started yet")
-    return Finding("True", Reason.AS_EXPECTED)
+        return ConditionState("Unknown", ConditionReason.STARTING, "no executor has started yet")
+    return ConditionState("True", ConditionReason.AS_EXPECTED)
 
 
-def _some_executor(view: View) -> Finding:
+def _some_executor(view: View) -> ConditionState:
     """False if records are overdue because no executor runs."""
     workers = view.status.workers if view.status else None
     if workers is None or workers.registered or _within_lag_target(view).status != "False":
-        return Finding("True", Reason.AS_EXPECTED)
+        return ConditionState("True", ConditionReason.AS_EXPECTED)
     return _executors_ready(view)
 
 
-def _published(view: View) -> Finding | None:
+def _published(view: View) -> ConditionState | None:
     observed = view.observed
     desired = view.desired
     found = condition_of(publisher_statuses(observed, desired), desired, observed.now)
-    return Finding(*found) if found else None
+    return ConditionState(*found) if found else None
 
 
-def _replaced(view: View) -> Finding | None:
+def _replaced(view: View) -> ConditionState | None:
     """Return what the store refuses of REPLACEs; None while it has refused nothing."""
     known = view.observed.status.conditions
     before = next((each for each in known if each.type is ConditionType.REPLACED), None)
     if view.status is None:  # a refusal stays until the store is asked again
-        return Finding(before.status, before.reason, before.message) if before else None
+        return ConditionState(before.status, before.reason, before.message) if before else None
     left = view.status.replacing
     # No count of objects: a message that changes in every pass would cause a write in every pass.
     if left.refused:
@@ -474,19 +491,19 @@ def _replaced(view: View) -> Finding | None:
             f"the store refuses new objects of {plural(left.refused, 'REPLACE')}; what they are "
             f"to replace counts as before: {left.problem}{next_command(view, left.next_step)}"
         )
-        return Finding("False", Reason.REPLACEMENT_REFUSED, message)
+        return ConditionState("False", ConditionReason.REPLACEMENT_REFUSED, message)
     if left.undeletable_objects:
         message = (
             "the store refuses to delete replaced objects, so who lists the bucket finds their "
             f"rows twice; allow it: {left.problem}"
         )
-        return Finding("False", Reason.REPLACED_NOT_DELETED, message)
-    return Finding("True", Reason.AS_EXPECTED) if before else None
+        return ConditionState("False", ConditionReason.REPLACED_NOT_DELETED, message)
+    return ConditionState("True", ConditionReason.AS_EXPECTED) if before else None
 
 
-def _on_schedule(view: View) -> Finding | None:
+def _on_schedule(view: View) -> ConditionState | None:
     found = schedules.condition_of(view.observed, view.desired, _problem(view))
-    return Finding(*found) if found else None
+    return ConditionState(*found) if found else None
 
 
 def _problem(view: View) -> str:
@@ -497,25 +514,27 @@ def _problem(view: View) -> str:
     if stalled.status == "True":
         return stalled.message
     # A driver that starts again and again reports why only when it ends.
-    return ended.message if ended and ready.reason is Reason.STARTING else ready.message
+    return ended.message if ended and ready.reason is ConditionReason.STARTING else ready.message
 
 
-def _spec_valid(view: View) -> Finding:
+def _spec_valid(view: View) -> ConditionState:
     if view.observed.spec_error:
-        return Finding("False", Reason.SPEC_INVALID, view.observed.spec_error)
+        return ConditionState("False", ConditionReason.SPEC_INVALID, view.observed.spec_error)
     group = view.observed.spec
-    return Finding("True", Reason.AS_EXPECTED, secrets_over_plain_http(group) if group else "")
+    return ConditionState(
+        "True", ConditionReason.AS_EXPECTED, secrets_over_plain_http(group) if group else ""
+    )
 
 
-def _stalled(view: View) -> Finding:
+def _stalled(view: View) -> ConditionState:
     failure = _pod_failure(view)
     # The order is the priority: what prevents everything else from working comes first.
     if view.observed.spec_error:
-        return Finding("True", Reason.SPEC_INVALID, view.observed.spec_error)
+        return ConditionState("True", ConditionReason.SPEC_INVALID, view.observed.spec_error)
     if view.observed.name_taken:
-        return Finding("True", Reason.NAME_TAKEN, view.observed.name_taken)
+        return ConditionState("True", ConditionReason.NAME_TAKEN, view.observed.name_taken)
     if failure and failure.reason in NEEDS_USER:
-        return Finding("True", failure.reason, failure.message)
+        return ConditionState("True", failure.reason, failure.message)
     if view.status and (stop := _stop_of_driver(view, view.status)):
         return stop
     if rejected := _rejected(view):
@@ -527,10 +546,10 @@ def _stalled(view: View) -> Finding:
         or parked_files(view)
         or _blocked_before(view)
     )
-    return found or Finding("False", Reason.AS_EXPECTED)
+    return found or ConditionState("False", ConditionReason.AS_EXPECTED)
 
 
-def _not_started(view: View) -> Finding | None:
+def _not_started(view: View) -> ConditionState | None:
     """Return why the driver counts as failed before it landed, with none to roll back to."""
     rollout = view.desired.rollout
     group = view.desired.group
@@ -539,7 +558,7 @@ def _not_started(view: View) -> Finding | None:
     failure = driver_failure(view.observed, view.driver, rollout, group.spec.upgrade.rollback)
     if failure is None:
         return None
-    return Finding(
+    return ConditionState(
         "True",
         failure.reason,
         f"{failure.message}; there is no earlier revision to roll back to, so it is tried again"
@@ -547,22 +566,22 @@ def _not_started(view: View) -> Finding | None:
     )
 
 
-def _rejected(view: View) -> Finding | None:
+def _rejected(view: View) -> ConditionState | None:
     """Return why the requested spec was rolled back or given up, if it was."""
     rejected = view.desired.rollout.rejected
     if rejected is None:
         return None
-    reason = rejected.reason if rejected.reason in TRIAL_REASONS else Reason.ROLLED_BACK
-    return Finding("True", reason, rejected_text(view.desired.rollout, rejected))
+    reason = rejected.reason if rejected.reason in TRIAL_REASONS else ConditionReason.ROLLED_BACK
+    return ConditionState("True", reason, rejected_text(view.desired.rollout, rejected))
 
 
-def _blocked_before(view: View) -> Finding | None:
+def _blocked_before(view: View) -> ConditionState | None:
     """Return the last report of a driver with a schedule, while none reports more."""
     before = schedules.stop_before(view.observed, view.desired, view.status)
-    return Finding("True", before.reason, before.message) if before else None
+    return ConditionState("True", before.reason, before.message) if before else None
 
 
-def _blocked(view: View) -> Finding | None:
+def _blocked(view: View) -> ConditionState | None:
     """The topic partitions that are blocked, if any are."""
     blocked = [p for p in view.status.partitions if p.blocked] if view.status else []
     if not view.status or not blocked:
@@ -575,44 +594,46 @@ def _blocked(view: View) -> Finding | None:
         f"{'needs' if count == 1 else 'need'} operator action; "
         f"{first.topic}/{first.partition}: {first.message}{next_command(view, first.next_step)}"
     )
-    return Finding("True", _blocked_reason(first.blocked), message)
+    return ConditionState("True", _blocked_reason(first.blocked), message)
 
 
-def _stop_of_driver(view: View, status: Status) -> Finding | None:
+def _stop_of_driver(view: View, status: Status) -> ConditionState | None:
     """Return what keeps a running driver from landing anything, if a user must act."""
     if status.phase is DriverPhase.STALLED:
-        return Finding("True", Reason.DRIVER_STALLED, status.message)
+        return ConditionState("True", ConditionReason.DRIVER_STALLED, status.message)
     if denial := _denial(status):
         step = NEXT_STEPS[errors.Reason.STORE_DENIED].format(group=FILE_PLACEHOLDER)
         retry = next_command(view, step)
-        return Finding("True", Reason.STORE_DENIED, f"{denial}; grant access{retry}")
+        return ConditionState(
+            "True", ConditionReason.STORE_DENIED, f"{denial}; grant access{retry}"
+        )
     found = _some_executor(view)
     return found._replace(status="True") if found.status == "False" else None
 
 
-def _blocked_reason(name: str | None) -> Reason:
+def _blocked_reason(name: str | None) -> ConditionReason:
     """The driver's reason; the general one if this release does not know the driver's reason."""
-    return BY_WORD.get(name or "", Reason.PARTITIONS_BLOCKED)
+    return BY_WORD.get(name or "", ConditionReason.PARTITIONS_BLOCKED)
 
 
-def _reconciling(view: View) -> Finding:
+def _reconciling(view: View) -> ConditionState:
     stage = view.desired.rollout.stage
     if view.observed.paused and not view.observed.deleting:
-        return Finding("False", Reason.PAUSED, f"the annotation {PAUSE} is true")
+        return ConditionState("False", ConditionReason.PAUSED, f"the annotation {PAUSE} is true")
     if stage not in {Stage.SETTLED, Stage.WATCHING, Stage.SUSPENDED, Stage.DELETED}:
         first = _starts_first(view.desired.rollout)
-        return Finding("True", Reason.STARTING if first else STAGES[stage])
+        return ConditionState("True", ConditionReason.STARTING if first else STAGES[stage])
     if queued := _queued(view):
         return queued
     lands = view.driver is not None and view.driver.lands(view.observed.now)
     lands = lands or view.desired.rests
     starting = stage in {Stage.SETTLED, Stage.WATCHING} and view.driver is not None and not lands
     if starting:
-        return Finding("True", Reason.STARTING)
-    return Finding("False", Reason.AS_EXPECTED)
+        return ConditionState("True", ConditionReason.STARTING)
+    return ConditionState("False", ConditionReason.AS_EXPECTED)
 
 
-_FINDERS: Mapping[ConditionType, Callable[[View], Finding | None]] = {
+_FINDERS: Mapping[ConditionType, Callable[[View], ConditionState | None]] = {
     ConditionType.READY: _ready,
     ConditionType.DEPLOYED: _deployed,
     ConditionType.COMMITS_HEALTHY: _commits_healthy,

@@ -6,11 +6,11 @@ attention.
 
 from collections.abc import Iterator, Mapping
 
-from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
+from landfall_operator.api.reasons import GOOD_NEWS, ConditionReason, ConditionType
 from landfall_operator.api.status import Condition, GroupStatus, RolloutStatus
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import DesiredState
-from landfall_operator.core.rollout import Event
+from landfall_operator.core.rollout import RolloutEvent
 from landfall_operator.core.snapshot import GroupObservation
 
 
@@ -20,9 +20,9 @@ def rollout_event(observed: GroupObservation, desired: DesiredState) -> EmitEven
         return None
     before = observed.status.rollout
     after = desired.rollout
-    failed = after.retry if desired.event is Event.TARGET_BROKEN else None
+    failed = after.retry if desired.event is RolloutEvent.TARGET_BROKEN else None
     rejected = (failed and failed.message) or (after.rejected.message if after.rejected else "")
-    is_first = desired.event is Event.PROVEN and before.previous is None
+    is_first = desired.event is RolloutEvent.PROVEN and before.previous is None
     message = (_FIRST_PROVEN if is_first else _MESSAGES[desired.event]).format(
         active=before.active or "no revision",
         target=before.target or "no revision",
@@ -32,19 +32,19 @@ def rollout_event(observed: GroupObservation, desired: DesiredState) -> EmitEven
         terms=after.trial.terms if after.trial else "",
     ) + _of_trial(desired.event, after)
     # A driver that exceeds its time is fenced only if another one follows.
-    timed_out = desired.event is Event.TIMED_OUT and before.target is not None
+    timed_out = desired.event is RolloutEvent.TIMED_OUT and before.target is not None
     is_warning = desired.event in _WARNINGS or timed_out
     return EmitEvent("Warning" if is_warning else "Normal", str(after.stage), message)
 
 
-def _of_trial(event: Event, after: RolloutStatus) -> str:
+def _of_trial(event: RolloutEvent, after: RolloutStatus) -> str:
     """Return the trial's part of a transition's message, as its end."""
     trial = after.trial
     if trial is None:
         return ""
-    if event is Event.TRIAL_FAILED and trial.comparison:
+    if event is RolloutEvent.TRIAL_FAILED and trial.comparison:
         return "".join(f"\n{line}" for line in trial.comparison.sample)
-    changes = event in {Event.CHANGE_WARM, Event.CHANGE_DRAIN}
+    changes = event in {RolloutEvent.CHANGE_WARM, RolloutEvent.CHANGE_DRAIN}
     return f"; {trial.message}" if changes and trial.revision == after.target else ""
 
 
@@ -86,7 +86,7 @@ _NOT_ANNOUNCED = frozenset(
 )
 
 
-def _state(condition: Condition) -> tuple[str, Reason]:
+def _state(condition: Condition) -> tuple[str, ConditionReason]:
     return condition.status, condition.reason
 
 
@@ -96,7 +96,7 @@ def _becomes_ready(old: Condition, condition: Condition) -> bool:
     One that is suspended is ready and does not land.
     """
     is_ready = condition.type is ConditionType.READY and old.status != condition.status
-    return is_ready and condition.reason is not Reason.SUSPENDED
+    return is_ready and condition.reason is not ConditionReason.SUSPENDED
 
 
 def _is_bad(condition: Condition) -> bool:
@@ -106,29 +106,38 @@ def _is_bad(condition: Condition) -> bool:
 
 
 _WARNINGS = frozenset(
-    {Event.TRIAL_FAILED, Event.TARGET_BROKEN, Event.REVERT_WARM, Event.REVERT_DRAIN}
+    {
+        RolloutEvent.TRIAL_FAILED,
+        RolloutEvent.TARGET_BROKEN,
+        RolloutEvent.REVERT_WARM,
+        RolloutEvent.REVERT_DRAIN,
+    }
 )
 
-_MESSAGES: Mapping[Event, str] = {
-    Event.DELETE: "draining {active} before the group is deleted; landed objects stay in the store",
-    Event.SUSPEND: "suspending the group: {active} drains and hands its lane over",
-    Event.RESUME: "resuming the group with {next}",
-    Event.FIRST: "starting {next}",
-    Event.CHANGE_WARM: "warming up {next} while {active} continues to land",
-    Event.CHANGE_DRAIN: "stopping {active} before {next} starts",
-    Event.CHANGE_TRY: "trying {trial} while {active} continues to land: {terms}",
-    Event.TRIAL_FAILED: "giving up {trial}, which landed nothing; {active} continues: {why}",
-    Event.WITHDRAWN: "the change was withdrawn; {active} continues",
-    Event.TARGET_WARM: "{target} is ready; asking {active} to hand over",
-    Event.TARGET_BROKEN: "giving up {target}; {active} continues: {why}",
-    Event.NO_ROOM: "stopping {active} to make room for {target}, which comes back",
-    Event.YIELDED: "{active} has handed over to {target}",
-    Event.DRAINED: "{active} has stopped",
-    Event.TIMED_OUT: "{active} did not stop in time; the next driver that takes the lane fences it",
-    Event.LANDING: "{active} holds the lane and lands records",
-    Event.REVERT_WARM: "rolling back {active}; {next} warms up: {why}",
-    Event.REVERT_DRAIN: "rolling back {active}; {next} starts when it has stopped: {why}",
-    Event.PROVEN: "{active} is settled; it can no longer be rolled back automatically",
+_MESSAGES: Mapping[RolloutEvent, str] = {
+    RolloutEvent.DELETE: (
+        "draining {active} before the group is deleted; landed objects stay in the store"
+    ),
+    RolloutEvent.SUSPEND: "suspending the group: {active} drains and hands its lane over",
+    RolloutEvent.RESUME: "resuming the group with {next}",
+    RolloutEvent.FIRST: "starting {next}",
+    RolloutEvent.CHANGE_WARM: "warming up {next} while {active} continues to land",
+    RolloutEvent.CHANGE_DRAIN: "stopping {active} before {next} starts",
+    RolloutEvent.CHANGE_TRY: "trying {trial} while {active} continues to land: {terms}",
+    RolloutEvent.TRIAL_FAILED: "giving up {trial}, which landed nothing; {active} continues: {why}",
+    RolloutEvent.WITHDRAWN: "the change was withdrawn; {active} continues",
+    RolloutEvent.TARGET_WARM: "{target} is ready; asking {active} to hand over",
+    RolloutEvent.TARGET_BROKEN: "giving up {target}; {active} continues: {why}",
+    RolloutEvent.NO_ROOM: "stopping {active} to make room for {target}, which comes back",
+    RolloutEvent.YIELDED: "{active} has handed over to {target}",
+    RolloutEvent.DRAINED: "{active} has stopped",
+    RolloutEvent.TIMED_OUT: (
+        "{active} did not stop in time; the next driver that takes the lane fences it"
+    ),
+    RolloutEvent.LANDING: "{active} holds the lane and lands records",
+    RolloutEvent.REVERT_WARM: "rolling back {active}; {next} warms up: {why}",
+    RolloutEvent.REVERT_DRAIN: "rolling back {active}; {next} starts when it has stopped: {why}",
+    RolloutEvent.PROVEN: "{active} is settled; it can no longer be rolled back automatically",
 }
 """``active`` and ``target`` are the roles before the transition, ``next`` the revision after it."""
 _FIRST_PROVEN = "{active} is settled"

@@ -15,20 +15,20 @@ from landfall.api.pod_spec import Model
 from landfall.api.spec import ConsumerGroup
 from landfall.api.status_summary import WORST, how_bad, totals_of
 from landfall.api.values import time_text
-from landfall_operator.api.reasons import ConditionType, Phase, Reason
+from landfall_operator.api.reasons import ConditionReason, ConditionType, Phase
 from landfall_operator.api.status import (
     AutoscalingStatus,
     CommitsStatus,
-    CompactionStatus,
     Condition,
     ExecutorsStatus,
     FailureStatus,
-    FeedStatus,
+    GroupCompactionStatus,
+    GroupFeedStatus,
     GroupStatus,
     LagStatus,
-    Outcome,
     RateStatus,
     RequestStatus,
+    RevisionOutcome,
     RolloutStatus,
     Stage,
     Worst,
@@ -39,7 +39,7 @@ from landfall_operator.core.images import newer_image
 from landfall_operator.core.parsing import missing_since
 from landfall_operator.core.requests import answered_requests
 from landfall_operator.core.rollout import is_rollback
-from landfall_operator.core.snapshot import FRESH, GroupObservation, RecordedSpec, StatusReport
+from landfall_operator.core.snapshot import FRESH, GroupObservation, ReceivedStatus, RecordedSpec
 from landfall_operator.humanize import aged, count_text, rough, shortened
 from landfall_operator.objects import names
 from landfall_operator.reporting.conditions import acted_on, conditions
@@ -115,7 +115,9 @@ def report(observed: GroupObservation, desired: DesiredState) -> GroupStatus:
     return bounded(status)
 
 
-def summarize(rollout: RolloutStatus, found: tuple[Condition, ...]) -> tuple[Phase, Reason | None]:
+def summarize(
+    rollout: RolloutStatus, found: tuple[Condition, ...]
+) -> tuple[Phase, ConditionReason | None]:
     """The phase that sums up all conditions, and the reason of the condition that determines it."""
     by_type = {condition.type: condition for condition in found}
     ready = by_type[ConditionType.READY]
@@ -125,7 +127,7 @@ def summarize(rollout: RolloutStatus, found: tuple[Condition, ...]) -> tuple[Pha
         return _PHASES[rollout.stage], None
     # A watched generation lands like any other, so its phase is not Upgrading.
     if upgrading.status == "True" and rollout.stage is not Stage.WATCHING:
-        rolling_back = is_rollback(rollout) or upgrading.reason is Reason.ROLLING_BACK
+        rolling_back = is_rollback(rollout) or upgrading.reason is ConditionReason.ROLLING_BACK
         return (Phase.ROLLING_BACK if rolling_back else Phase.UPGRADING), upgrading.reason
     if stalled.status == "True":
         return Phase.STALLED, stalled.reason
@@ -136,23 +138,25 @@ def summarize(rollout: RolloutStatus, found: tuple[Condition, ...]) -> tuple[Pha
 
 def _summarize_landing(
     by_type: Mapping[ConditionType, Condition],
-) -> tuple[Phase, Reason | None]:
+) -> tuple[Phase, ConditionReason | None]:
     """The phase of a group that does nothing but land, and that no user must act for."""
     ready = by_type[ConditionType.READY]
     lag = by_type[ConditionType.WITHIN_LAG_TARGET]
     schedule = by_type.get(ConditionType.ON_SCHEDULE)
     missed = schedule.reason if schedule and schedule.status == "False" else None
-    if missed and (ready.status == "True" or ready.reason is Reason.STARTING):
+    if missed and (ready.status == "True" or ready.reason is ConditionReason.STARTING):
         return Phase.DEGRADED, missed
     if ready.status != "True":
-        return (Phase.STARTING if ready.reason is Reason.STARTING else Phase.DEGRADED), ready.reason
-    if ready.reason is Reason.SLEEPING:
+        return (
+            Phase.STARTING if ready.reason is ConditionReason.STARTING else Phase.DEGRADED
+        ), ready.reason
+    if ready.reason is ConditionReason.SLEEPING:
         return Phase.SLEEPING, None
     return (Phase.CATCHING_UP, lag.reason) if lag.status == "False" else (Phase.RUNNING, None)
 
 
 def _lag_of(
-    observed: GroupObservation, desired: DesiredState, answer: StatusReport | None
+    observed: GroupObservation, desired: DesiredState, answer: ReceivedStatus | None
 ) -> LagStatus | None:
     is_known = answer is not None and answer.status.lag_known
     lag = _lag(observed, answer) if answer and is_known else _last_known_lag(observed)
@@ -161,7 +165,7 @@ def _lag_of(
     return lag.model_copy(update={"seconds_text": text}) if lag and text else lag
 
 
-def _lag(observed: GroupObservation, answer: StatusReport) -> LagStatus:
+def _lag(observed: GroupObservation, answer: ReceivedStatus) -> LagStatus:
     status = answer.status
     worst = sorted(status.partitions, key=how_bad, reverse=True)
     seconds = rough(status.lag_seconds)
@@ -258,10 +262,10 @@ def _topics(group: ConsumerGroup) -> str:
     return shortened(", ".join(source.topics) or source.topic_pattern or "", 60)
 
 
-def _history(observed: GroupObservation, rollout: RolloutStatus) -> tuple[Outcome, ...]:
+def _history(observed: GroupObservation, rollout: RolloutStatus) -> tuple[RevisionOutcome, ...]:
     newest = sorted(observed.records, key=lambda record: record.number, reverse=True)[:HISTORY]
     return tuple(
-        Outcome.model_validate(
+        RevisionOutcome.model_validate(
             {
                 "revision": record.revision,
                 "generation": record.group.spec.generation,
@@ -284,7 +288,9 @@ def _outcome(observed: GroupObservation, rollout: RolloutStatus, record: Recorde
     return "Pending" if record == observed.record(pending) else "Superseded"
 
 
-def compaction_status(observed: GroupObservation, desired: DesiredState) -> CompactionStatus | None:
+def compaction_status(
+    observed: GroupObservation, desired: DesiredState
+) -> GroupCompactionStatus | None:
     """Return the active driver's report, or the last status'; None if the group merges nothing."""
     driver = observed.driver(desired.rollout.active)
     answer = driver.report if driver else None
@@ -293,10 +299,10 @@ def compaction_status(observed: GroupObservation, desired: DesiredState) -> Comp
     found = answer.status.compaction
     if found is None:
         return None
-    return shown(CompactionStatus, found)
+    return shown(GroupCompactionStatus, found)
 
 
-def feed_statuses(observed: GroupObservation, desired: DesiredState) -> tuple[FeedStatus, ...]:
+def feed_statuses(observed: GroupObservation, desired: DesiredState) -> tuple[GroupFeedStatus, ...]:
     """The feeds that the active driver reports, or that the last status had."""
     driver = observed.driver(desired.rollout.active)
     answer = driver.report if driver else None
@@ -305,13 +311,15 @@ def feed_statuses(observed: GroupObservation, desired: DesiredState) -> tuple[Fe
     worst_first = sorted(answer.status.feeds, key=lambda feed: (not feed.error, feed.topic))
     return tuple(
         shown(
-            FeedStatus, feed, last_look=datetime.fromisoformat(feed.looked) if feed.looked else None
+            GroupFeedStatus,
+            feed,
+            last_look=datetime.fromisoformat(feed.looked) if feed.looked else None,
         )
         for feed in worst_first[:MAX_FEEDS]
     )
 
 
-def files_text(feeds: Collection[FeedStatus]) -> str | None:
+def files_text(feeds: Collection[GroupFeedStatus]) -> str | None:
     """How many files are pending, and how many parts parked; None without feeds."""
     if not feeds:
         return None

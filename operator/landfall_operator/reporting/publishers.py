@@ -10,11 +10,11 @@ from operator import attrgetter
 
 from landfall.api import contract
 from landfall.api.values import plural, time_text
-from landfall_operator.api.reasons import BY_WORD, Reason
+from landfall_operator.api.reasons import BY_WORD, ConditionReason
 from landfall_operator.api.status import (
+    GroupPublisherStatus,
     GroupStatus,
     PublisherState,
-    PublisherStatus,
 )
 from landfall_operator.api.status_values import ConditionStatus
 from landfall_operator.core.actions import EmitEvent
@@ -39,17 +39,17 @@ _WORST_FIRST = (
     PublisherState.BEHIND,
     PublisherState.STARTING,
 )
-_REASONS: Mapping[PublisherState, Reason] = {
-    PublisherState.STARTING: Reason.STARTING,
-    PublisherState.BLOCKED: Reason.PUBLISHER_BLOCKED,
-    PublisherState.FAILING: Reason.PUBLISHER_FAILING,
-    PublisherState.BEHIND: Reason.PUBLISHER_BEHIND,
+_REASONS: Mapping[PublisherState, ConditionReason] = {
+    PublisherState.STARTING: ConditionReason.STARTING,
+    PublisherState.BLOCKED: ConditionReason.PUBLISHER_BLOCKED,
+    PublisherState.FAILING: ConditionReason.PUBLISHER_FAILING,
+    PublisherState.BEHIND: ConditionReason.PUBLISHER_BEHIND,
 }
 
 
 def publisher_statuses(
     observed: GroupObservation, desired: DesiredState
-) -> tuple[PublisherStatus, ...]:
+) -> tuple[GroupPublisherStatus, ...]:
     """Every publisher that the active driver reports, or that the last status had, by name."""
     driver = observed.driver(desired.rollout.active)
     intervals = _intervals(desired)
@@ -71,7 +71,7 @@ def publisher_statuses(
 
 
 def published_text(
-    statuses: Collection[PublisherStatus], desired: DesiredState, now: datetime
+    statuses: Collection[GroupPublisherStatus], desired: DesiredState, now: datetime
 ) -> str | None:
     """How many of the publishers keep up, and the worst of the rest; None if there are none."""
     total = len({each.name for each in statuses} | _intervals(desired).keys())
@@ -89,8 +89,8 @@ def published_text(
 
 
 def condition_of(
-    statuses: Collection[PublisherStatus], desired: DesiredState, now: datetime
-) -> tuple[ConditionStatus, Reason, str] | None:
+    statuses: Collection[GroupPublisherStatus], desired: DesiredState, now: datetime
+) -> tuple[ConditionStatus, ConditionReason, str] | None:
     """Status, reason and message of the condition ``Published``; None without publishers.
 
     The message has no numbers that change in every pass: each change of it is a write.
@@ -100,13 +100,13 @@ def condition_of(
         return None
     is_old = not desired.rests and any(now - each.time > FRESH for each in statuses)
     if not statuses or is_old:
-        return "Unknown", Reason.UNKNOWN, "the driver has not reported its publishers"
+        return "Unknown", ConditionReason.UNKNOWN, "the driver has not reported its publishers"
     bad = _worst_first(statuses)
     if not bad:
-        return "True", Reason.AS_EXPECTED, ""
+        return "True", ConditionReason.AS_EXPECTED, ""
     first = bad[0]
     if first.state is PublisherState.STARTING:
-        return "Unknown", Reason.STARTING, f"{_named(first)} has not published yet"
+        return "Unknown", ConditionReason.STARTING, f"{_named(first)} has not published yet"
     verb = "does" if len(bad) == 1 else "do"
     message = f"{len(bad)} of {plural(len(statuses), 'publisher')} {verb} not keep up"
     rest = "; ".join(_explained(each, intervals) for each in bad)
@@ -130,8 +130,8 @@ def publisher_events(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEv
 
 def _status(
     reported: contract.PublisherStatus, intervals: Mapping[str, timedelta], received: datetime
-) -> PublisherStatus:
-    return PublisherStatus(
+) -> GroupPublisherStatus:
+    return GroupPublisherStatus(
         name=reported.name,
         type=reported.type,
         state=_state(reported, _limit(reported.name, intervals)),
@@ -158,7 +158,7 @@ def _state(reported: contract.PublisherStatus, limit: timedelta) -> PublisherSta
     return PublisherState.STARTING if is_first_pass else PublisherState.CURRENT
 
 
-def _with_age(status: PublisherStatus, now: datetime) -> PublisherStatus:
+def _with_age(status: GroupPublisherStatus, now: datetime) -> GroupPublisherStatus:
     """The status, whose text has the age of the number if that is old."""
     text = time_text(status.lag_seconds)
     age = now - status.time
@@ -176,30 +176,30 @@ def _limit(name: str, intervals: Mapping[str, timedelta]) -> timedelta:
     return max(PATIENCE, INTERVALS * intervals.get(name, timedelta(0)))
 
 
-def _worst_first(statuses: Collection[PublisherStatus]) -> list[PublisherStatus]:
+def _worst_first(statuses: Collection[GroupPublisherStatus]) -> list[GroupPublisherStatus]:
     """The publishers that do not keep up."""
     bad = (each for each in statuses if each.state is not PublisherState.CURRENT)
     return sorted(bad, key=lambda each: (_WORST_FIRST.index(each.state), -each.lag_seconds))
 
 
-def _reason(status: PublisherStatus) -> Reason:
+def _reason(status: GroupPublisherStatus) -> ConditionReason:
     """The driver's reason; the general one if this release does not know the driver's."""
     general = _REASONS[status.state]
     return BY_WORD.get(status.blocked or "", general)
 
 
-def _short(status: PublisherStatus) -> str:
+def _short(status: GroupPublisherStatus) -> str:
     if status.state is PublisherState.BEHIND:
         return f"{status.name} {time_text(status.lag_seconds)} behind"
     behind = f" {time_text(status.lag_seconds)}" if status.lag_seconds else ""
     return f"{status.name} {str(status.state).lower()}{behind}"
 
 
-def _explained(status: PublisherStatus, intervals: Mapping[str, timedelta]) -> str:
+def _explained(status: GroupPublisherStatus, intervals: Mapping[str, timedelta]) -> str:
     if status.state is PublisherState.BEHIND:
         return f"{_named(status)} is behind by more than {_limit(status.name, intervals)}"
     return f"{_named(status)} is {str(status.state).lower()}: {status.problem or 'unknown'}"
 
 
-def _named(status: PublisherStatus) -> str:
+def _named(status: GroupPublisherStatus) -> str:
     return f"{status.name} ({status.type})"

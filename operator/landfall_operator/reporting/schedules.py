@@ -9,14 +9,14 @@ from datetime import datetime
 
 from landfall.api.contract import Status
 from landfall.api.values import plural
-from landfall_operator.api.reasons import ConditionType, Reason
+from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import (
     Condition,
+    GroupRunStatus,
+    GroupScheduleStatus,
     GroupStatus,
     IdleStatus,
     RunResult,
-    RunStatus,
-    ScheduleStatus,
     Stage,
 )
 from landfall_operator.api.status_values import ConditionStatus
@@ -40,16 +40,16 @@ OF_A_DRIVER = frozenset(
     }
 )
 """Conditions that a driver reports, and that hold while it sleeps."""
-_OF_NO_DRIVER = frozenset({Reason.SPEC_INVALID, Reason.ROLLED_BACK})
+_OF_NO_DRIVER = frozenset({ConditionReason.SPEC_INVALID, ConditionReason.ROLLED_BACK})
 _STOPPED = frozenset({Stage.SUSPENDING, Stage.SUSPENDED, Stage.DELETING, Stage.DELETED})
 
 
-def schedule_status(desired: DesiredState) -> ScheduleStatus | None:
+def schedule_status(desired: DesiredState) -> GroupScheduleStatus | None:
     """Where the group is; None without a schedule."""
     state = desired.schedule
     if state is None:
         return None
-    return ScheduleStatus(
+    return GroupScheduleStatus(
         sleeping=state.sleeps,
         next=state.following.due if state.following else None,
         last=state.runs[0].until if state.runs else None,
@@ -58,7 +58,9 @@ def schedule_status(desired: DesiredState) -> ScheduleStatus | None:
     )
 
 
-def run_statuses(observed: GroupObservation, desired: DesiredState) -> tuple[RunStatus, ...] | None:
+def run_statuses(
+    observed: GroupObservation, desired: DesiredState
+) -> tuple[GroupRunStatus, ...] | None:
     """The runs that ended last; a group that has no schedule any more keeps them."""
     state = desired.schedule
     return (state.runs[:RUNS] or None) if state else observed.status.runs
@@ -89,7 +91,7 @@ def _waiting_text(state: ScheduleState, now: datetime) -> str:
 
 def condition_of(
     observed: GroupObservation, desired: DesiredState, problem: str
-) -> tuple[ConditionStatus, Reason, str] | None:
+) -> tuple[ConditionStatus, ConditionReason, str] | None:
     """Status, reason and message of the condition ``OnSchedule``; None without a schedule.
 
     Args:
@@ -102,17 +104,17 @@ def condition_of(
     if state is None:
         return None
     if desired.rollout.stage in _STOPPED:
-        return "Unknown", Reason.UNKNOWN, "the group does not run"
+        return "Unknown", ConditionReason.UNKNOWN, "the group does not run"
     if state.late_by(now) and state.due and state.since:
         message = (
             f"the range until {_time(state.due.until, now)} has been due since "
             f"{_time(state.since, now)} and is not landed"
         )
-        return "False", Reason.RUN_LATE, f"{message}: {problem}" if problem else message
+        return "False", ConditionReason.RUN_LATE, f"{message}: {problem}" if problem else message
     last = state.runs[0] if state.runs else None
     if last and last.result is RunResult.LEFT:
-        return "False", Reason.RUN_INCOMPLETE, _left_text(observed, last)
-    return "True", Reason.AS_EXPECTED, ""
+        return "False", ConditionReason.RUN_INCOMPLETE, _left_text(observed, last)
+    return "True", ConditionReason.AS_EXPECTED, ""
 
 
 def stop_before(
@@ -141,7 +143,7 @@ def run_events(before: GroupStatus, after: GroupStatus, now: datetime) -> Iterat
             yield EmitEvent("Normal", "RunLanded", f"the run {_landed_text(run, now)}")
 
 
-def _landed_text(run: RunStatus, now: datetime) -> str:
+def _landed_text(run: GroupRunStatus, now: datetime) -> str:
     landed = f"{_counted(run.records, 'record')} in {_counted(run.objects, 'object')}"
     return f"until {_time(run.until, now)}, landed {landed}"
 
@@ -150,7 +152,7 @@ def _counted(count: int, noun: str) -> str:
     return plural(count, noun).replace(str(count), f"{count:,}", 1)
 
 
-def _left_text(observed: GroupObservation, run: RunStatus) -> str:
+def _left_text(observed: GroupObservation, run: GroupRunStatus) -> str:
     more = run.left_topics - SHOWN_TOPICS
     names = ", ".join(run.left[:SHOWN_TOPICS]) + (f" and {more} more" if more > 0 else "")
     retry = f"kubectl -n {observed.namespace} landfall retry {observed.name}"

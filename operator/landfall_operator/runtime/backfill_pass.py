@@ -18,7 +18,7 @@ from landfall_operator.core import actions, backfills, inputs
 from landfall_operator.core.backfill_snapshot import (
     BackfillObservation,
     BackfillPod,
-    Missing,
+    MissingSpec,
     PromotionAnswer,
     landing_spec,
     observation,
@@ -125,13 +125,13 @@ class BackfillPass:
         return observed
 
     def _with_backup(
-        self, landing: Lander | Missing, namespace: str, backup: str | None
-    ) -> Lander | Missing:
-        if isinstance(landing, Missing) or not backup:
+        self, landing: Lander | MissingSpec, namespace: str, backup: str | None
+    ) -> Lander | MissingSpec:
+        if isinstance(landing, MissingSpec) or not backup:
             return landing
         resource = self.cache.groups.get((namespace, backup))
         if resource is None or resource.spec is None:
-            return Missing("BackupNotFound", f"there is no valid ConsumerGroup {backup} here")
+            return MissingSpec("BackupNotFound", f"there is no valid ConsumerGroup {backup} here")
         return replace(landing, backup=resource.spec)
 
     async def _pod(self, namespace: str, name: str) -> BackfillPod | None:

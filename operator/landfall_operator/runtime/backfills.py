@@ -38,7 +38,7 @@ SETTLED_LISTS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class BackfillScope:
     """Namespaces in which backfills are managed, and the functions that learn of them.
 
     Attributes:
@@ -60,7 +60,7 @@ class Backfills:
     """Lists the Backfills."""
 
     def __init__(
-        self, kube: KubeClient, cache: ObjectCache, metrics: Metrics, scope: Scope
+        self, kube: KubeClient, cache: ObjectCache, metrics: Metrics, scope: BackfillScope
     ) -> None:
         """Nothing is listed yet."""
         self._kube = kube

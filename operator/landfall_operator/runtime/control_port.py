@@ -22,7 +22,7 @@ import aiohttp
 from landfall.api.contract import CONTROL_PORT
 from landfall.api.signatures import (
     Addressee,
-    Refusal,
+    SignatureRefusal,
     SignedHeader,
     body_hash,
     parse_challenge,
@@ -143,10 +143,10 @@ class ControlPort:
             response = await send(self._signer.sign(key, to, path, body))
             refused = refusal_of(response)
             again = None
-            if refused and refused[1] is Refusal.CLOCK and not corrected:
+            if refused and refused[1] is SignatureRefusal.CLOCK and not corrected:
                 corrected = True
                 again = key if self._signer.correct(to, refused[0]) else None
-            elif refused and refused[1] is Refusal.UNKNOWN_KEY:
+            elif refused and refused[1] is SignatureRefusal.UNKNOWN_KEY:
                 again = next(keys, None)
             if again is None:
                 return response
@@ -154,7 +154,7 @@ class ControlPort:
             key = again
 
 
-def refusal_of(response: aiohttp.ClientResponse) -> tuple[int, Refusal] | None:
+def refusal_of(response: aiohttp.ClientResponse) -> tuple[int, SignatureRefusal] | None:
     """The clock of a driver that refuses a signature, and why it does."""
     if response.status != HTTPStatus.UNAUTHORIZED:
         return None
@@ -167,9 +167,9 @@ def why_refused(response: aiohttp.ClientResponse) -> str:
     if refused is None:
         return "it takes neither the operator's signature nor its token"
     match refused[1]:
-        case Refusal.UNKNOWN_KEY:
+        case SignatureRefusal.UNKNOWN_KEY:
             return "unknown-key: the operator's key has not reached it yet"
-        case Refusal.CLOCK:
+        case SignatureRefusal.CLOCK:
             return f"clock: it shows {refused[0]}, and the operator's {clock()} (ms since 1970)"
     return f"it refuses the operator's signature: {refused[1]}"
 

@@ -71,7 +71,7 @@ class RequestRejected(LandfallError):  # noqa: N818  # the name is the state
         return self.code in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
 
 
-class Kind(NamedTuple):
+class ResourceKind(NamedTuple):
     """A kind of object, and where the API server serves it."""
 
     name: str
@@ -91,25 +91,25 @@ class Kind(NamedTuple):
         return "/".join([f"{root}{within}/{self.plural}", *map(quote, rest)])
 
 
-KINDS: Mapping[str, Kind] = {
+KINDS: Mapping[str, ResourceKind] = {
     kind.name: kind
     for kind in (
-        Kind("ConsumerGroup", "landfall.dev", "v1alpha1", "consumergroups"),
-        Kind("Backfill", "landfall.dev", "v1alpha1", "backfills"),
-        Kind("Namespace", "", "v1", "namespaces"),
-        Kind("Pod", "", "v1", "pods"),
-        Kind("Deployment", "apps", "v1", "deployments"),
-        Kind("ControllerRevision", "apps", "v1", "controllerrevisions"),
-        Kind("ConfigMap", "", "v1", "configmaps"),
-        Kind("ServiceAccount", "", "v1", "serviceaccounts"),
-        Kind("Service", "", "v1", "services"),
-        Kind("Role", "rbac.authorization.k8s.io", "v1", "roles"),
-        Kind("RoleBinding", "rbac.authorization.k8s.io", "v1", "rolebindings"),
-        Kind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies"),
-        Kind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets"),
-        Kind("Secret", "", "v1", "secrets"),
-        Kind("Event", "", "v1", "events"),
-        Kind("Lease", "coordination.k8s.io", "v1", "leases"),
+        ResourceKind("ConsumerGroup", "landfall.dev", "v1alpha1", "consumergroups"),
+        ResourceKind("Backfill", "landfall.dev", "v1alpha1", "backfills"),
+        ResourceKind("Namespace", "", "v1", "namespaces"),
+        ResourceKind("Pod", "", "v1", "pods"),
+        ResourceKind("Deployment", "apps", "v1", "deployments"),
+        ResourceKind("ControllerRevision", "apps", "v1", "controllerrevisions"),
+        ResourceKind("ConfigMap", "", "v1", "configmaps"),
+        ResourceKind("ServiceAccount", "", "v1", "serviceaccounts"),
+        ResourceKind("Service", "", "v1", "services"),
+        ResourceKind("Role", "rbac.authorization.k8s.io", "v1", "roles"),
+        ResourceKind("RoleBinding", "rbac.authorization.k8s.io", "v1", "rolebindings"),
+        ResourceKind("NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies"),
+        ResourceKind("PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets"),
+        ResourceKind("Secret", "", "v1", "secrets"),
+        ResourceKind("Event", "", "v1", "events"),
+        ResourceKind("Lease", "coordination.k8s.io", "v1", "leases"),
     )
 }
 
@@ -129,11 +129,11 @@ class Page(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class KubeRequest:
     """One request; ``verb`` is the value of the metric's label."""
 
     verb: str
-    kind: Kind
+    kind: ResourceKind
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
@@ -181,7 +181,7 @@ class KubeClient:
     def serves(self, kind: str) -> bool:
         """Return whether the API server serves a kind."""
         served = KINDS[kind]
-        request = Request("discover", served, f"/apis/{served.group}/{served.version}")
+        request = KubeRequest("discover", served, f"/apis/{served.group}/{served.version}")
         try:
             return any(found["name"] == served.plural for found in self._send(request)["resources"])
         except NotFound:
@@ -194,7 +194,7 @@ class KubeClient:
             NotFound: It does not exist.
         """
         served = KINDS[kind]
-        return self._send(Request("get", served, served.path(namespace, name)))
+        return self._send(KubeRequest("get", served, served.path(namespace, name)))
 
     def find(self, kind: str, namespace: str, name: str) -> Json:
         """One object of a kind that the operator may list: it needs no right to get it.
@@ -299,19 +299,19 @@ class KubeClient:
             "preconditions": {"uid": uid},
             "propagationPolicy": "Foreground",
         }
-        return self._send(Request("delete", served, served.path(namespace, name), body=options))
+        return self._send(KubeRequest("delete", served, served.path(namespace, name), body=options))
 
     def _list(self, kind: str, namespace: str | None, **query: str) -> Json:
         """The API server's list; ``query`` has the parameters of the URL."""
         served = KINDS[kind]
-        return self._send(Request("list", served, served.path(namespace), query))
+        return self._send(KubeRequest("list", served, served.path(namespace), query))
 
-    def _write(self, verb: str, kind: Kind, path: str, body: Json, **query: str) -> Json:
+    def _write(self, verb: str, kind: ResourceKind, path: str, body: Json, **query: str) -> Json:
         """Write as the operator; ``query`` has further parameters of the URL."""
         written = {"fieldManager": OPERATOR, **query}
-        return self._send(Request(verb, kind, path, written, body=body))
+        return self._send(KubeRequest(verb, kind, path, written, body=body))
 
-    def _send(self, request: Request) -> Json:
+    def _send(self, request: KubeRequest) -> Json:
         """The response as JSON.
 
         Raises:
@@ -336,7 +336,7 @@ class KubeClient:
             return answer
         raise _error(request, status, body, retry_after)
 
-    def _answer(self, request: Request) -> tuple[int, bytes, str | None]:
+    def _answer(self, request: KubeRequest) -> tuple[int, bytes, str | None]:
         headers = {"Accept": _JSON, "Content-Type": request.content, "User-Agent": OPERATOR}
         query = f"?{urlencode(request.query)}" if request.query else ""
         try:
@@ -364,7 +364,9 @@ def _path(manifest: Json) -> str:
     return KINDS[manifest["kind"]].path(metadata["namespace"], metadata["name"])
 
 
-def _error(request: Request, status: int, body: bytes, retry_after: str | None) -> LandfallError:
+def _error(
+    request: KubeRequest, status: int, body: bytes, retry_after: str | None
+) -> LandfallError:
     message = f"{request.verb} {request.path}: {status} {_message(body)}"
     if status == HTTPStatus.NOT_FOUND:
         return NotFound(message)

@@ -74,7 +74,7 @@ class LeaseIdentity:
         return f"{self.namespace}/{self.name}"
 
 
-class Lease:
+class LeaderLease:
     """A Lease as one operator sees it.
 
     Attributes:

@@ -28,7 +28,7 @@ from landfall_operator.core.claims import Claim, Claims, claimed_by
 from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import IN_TRANSITION, DesiredState, desired_state
 from landfall_operator.core.parsing import contract_mismatch, report_of
-from landfall_operator.core.rollout import Event, is_changing
+from landfall_operator.core.rollout import RolloutEvent, is_changing
 from landfall_operator.core.samples import SampleHistory
 from landfall_operator.core.snapshot import (
     ExecutorPods,
@@ -78,7 +78,7 @@ SHARED_ACCOUNT = "default"
 """The ServiceAccount of every pod that names none."""
 SHARED_ACCOUNT_REASON = "SharedServiceAccount"
 PLAIN_HTTP_REASON = "SecretOverPlainHttp"
-_CHANGES = frozenset({Event.CHANGE_WARM, Event.CHANGE_DRAIN, Event.CHANGE_TRY})
+_CHANGES = frozenset({RolloutEvent.CHANGE_WARM, RolloutEvent.CHANGE_DRAIN, RolloutEvent.CHANGE_TRY})
 _SHARED_ACCOUNT_MESSAGE = (
     "spec.driver.serviceAccountName is default: every pod of the namespace that names no account "
     "may create and delete pods, as the driver may; give the driver an account of its own"

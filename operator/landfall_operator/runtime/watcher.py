@@ -23,7 +23,7 @@ from kubernetes.client import Configuration
 from landfall.errors import Retry
 from landfall_operator.core.cache import GROUP, Key, ObjectCache
 from landfall_operator.objects import names
-from landfall_operator.runtime.kube_client import KINDS, PAGE_SIZE, Kind, KubeClient
+from landfall_operator.runtime.kube_client import KINDS, PAGE_SIZE, KubeClient, ResourceKind
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def registry(
 
 def _register(
     made: kopf.OperatorRegistry,
-    kind: Kind,
+    kind: ResourceKind,
     cache: ObjectCache,
     wake: Callable[[Key], None],
 ) -> None:

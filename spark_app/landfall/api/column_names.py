@@ -25,7 +25,7 @@ https://spark.apache.org/docs/latest/sql-data-sources-metadata-columns.html.
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from landfall.api.route_pattern import Kind, tokens
+from landfall.api.route_pattern import TokenKind, tokens
 from landfall.api.spec import ColumnSource, ConsumerGroup, GroupSpec, TopicSpecs
 from landfall.api.spec.publish import PublisherEntry
 
@@ -178,5 +178,5 @@ def _declared(spec: GroupSpec) -> list[str]:
 
 def _folders(pattern: str) -> list[str]:
     """The names of a route's folders, such as ``dt`` of ``dt={date}``."""
-    text = "".join(t.text if t.kind is Kind.TEXT else "x" for t in tokens(pattern))
+    text = "".join(t.text if t.kind is TokenKind.TEXT else "x" for t in tokens(pattern))
     return [name for name, equals, _ in (f.partition("=") for f in text.split("/")) if equals]

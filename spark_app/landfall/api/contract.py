@@ -13,7 +13,8 @@ command again changes nothing. ``landfall.api.verbs`` has the requests of engine
 **Standing by.** A driver with a ``REVISION`` takes the lane at once if the lane is empty, if it was
 handed over (its last record is YIELD), or if its last OPEN has the same revision, so that a driver
 that crashed continues by itself. If another revision owns the lane, the driver warms up its
-executors, reads nothing, and waits in ``Phase.STANDBY`` for YIELD or ``TakeOver``, which fences it.
+executors, reads nothing, and waits in ``DriverPhase.STANDBY`` for YIELD or ``TakeOver``, which
+fences it.
 """
 
 import re
@@ -106,7 +107,7 @@ class WantExecutors:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Commit the batches in flight, append YIELD, then stay in ``Phase.YIELDED`` until SIGTERM."""
+    """Commit the batches in flight, append YIELD, then stay ``YIELDED`` until SIGTERM."""
 
     to: str
     """The revision that takes over; it is only logged."""
@@ -160,7 +161,7 @@ class ExitCode(IntEnum):
     """A request, such as an undo, was refused and not recorded; the message has the reason."""
 
 
-class Phase(StrEnum):
+class DriverPhase(StrEnum):
     """The activity of a driver."""
 
     STARTING = "Starting"
@@ -425,7 +426,7 @@ class Status:
     generation: int
     epoch: int
     lane: str
-    phase: Phase
+    phase: DriverPhase
     time: str
     started: str
     lag_records: int

@@ -47,7 +47,7 @@ def _scalar(value: object) -> str:
     return _dumped(value, flow=True).removesuffix("\n").removesuffix("\n...").strip()
 
 
-class _Dumper(yaml.SafeDumper):
+class _EscapingDumper(yaml.SafeDumper):
     """Escapes text that has more than one line, or invisible characters."""
 
 
@@ -56,13 +56,13 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _text)
+_EscapingDumper.add_representer(str, _text)
 
 
 def _dumped(value: object, *, flow: bool) -> str:
     text: str = yaml.dump(
         value,
-        Dumper=_Dumper,
+        Dumper=_EscapingDumper,
         default_flow_style=flow,
         sort_keys=False,
         allow_unicode=True,

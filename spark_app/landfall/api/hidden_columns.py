@@ -7,7 +7,7 @@ see the column, and a reader can be configured to ignore folders.
 
 from collections.abc import Iterator, Sequence
 
-from landfall.api.route_pattern import Kind, Token, tokens
+from landfall.api.route_pattern import Token, TokenKind, tokens
 from landfall.api.spec import Column, GroupSpec
 
 
@@ -21,9 +21,9 @@ def hidden_columns(spec: GroupSpec) -> tuple[str, ...]:
     if spec.route.topic_path is not None:
         pattern = f"{spec.route.topic_path}/{pattern}"
     decode = spec.decode
-    columns = [(Kind.FIELD, column) for column in decode.columns]
-    columns += [(Kind.KEY, column) for column in (decode.key.columns if decode.key else ())]
-    columns += [(Kind.HEADER, column) for column in decode.header_columns]
+    columns = [(TokenKind.FIELD, column) for column in decode.columns]
+    columns += [(TokenKind.KEY, column) for column in (decode.key.columns if decode.key else ())]
+    columns += [(TokenKind.HEADER, column) for column in decode.header_columns]
     return tuple(
         f"column {column.name} is hidden by folder {name}=: Spark and DuckDB show the folder's "
         "value instead; rename one of them"
@@ -33,7 +33,7 @@ def hidden_columns(spec: GroupSpec) -> tuple[str, ...]:
     )
 
 
-def _is_column(value: Sequence[Token], kind: Kind, column: Column) -> bool:
+def _is_column(value: Sequence[Token], kind: TokenKind, column: Column) -> bool:
     return list(value) == [Token(kind, column.field or column.name)]
 
 
@@ -41,11 +41,11 @@ def _folders(pattern: str) -> Iterator[tuple[str, Sequence[Token]]]:
     """The folders of a pattern with ``=`` in their text: the parts before and after it."""
     folders: list[list[Token]] = [[]]
     for token in tokens(pattern):
-        first, *others = token.text.split("/") if token.kind is Kind.TEXT else ("",)
-        folders[-1] += [Token(Kind.TEXT, first)] if first else []
-        folders[-1] += [token] if token.kind is not Kind.TEXT else []
-        folders += [[Token(Kind.TEXT, text)] if text else [] for text in others]
+        first, *others = token.text.split("/") if token.kind is TokenKind.TEXT else ("",)
+        folders[-1] += [Token(TokenKind.TEXT, first)] if first else []
+        folders[-1] += [token] if token.kind is not TokenKind.TEXT else []
+        folders += [[Token(TokenKind.TEXT, text)] if text else [] for text in others]
     for folder in folders:
-        if folder and folder[0].kind is Kind.TEXT and "=" in folder[0].text:
+        if folder and folder[0].kind is TokenKind.TEXT and "=" in folder[0].text:
             name, _, text = folder[0].text.partition("=")
-            yield name, [*([Token(Kind.TEXT, text)] if text else []), *folder[1:]]
+            yield name, [*([Token(TokenKind.TEXT, text)] if text else []), *folder[1:]]

@@ -72,7 +72,7 @@ class Resources(Model):
     """Resources the container cannot exceed, such as ``memory: 2Gi``."""
 
 
-class Named(BaseModel):
+class NamedEntry(BaseModel):
     """A Kubernetes list entry merged by its ``name``; other fields are passed on unchanged."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -126,15 +126,15 @@ class Pod(Model):
     """Image pull policy of the containers. The operator's, `image.pullPolicy` of the chart, if not
     set.
     """
-    image_pull_secrets: tuple[Named, ...] = ()
+    image_pull_secrets: tuple[NamedEntry, ...] = ()
     """Secrets with the credentials of the image registry."""
     security_context: Passthrough | None = None
     """Security context of the pod. If not set, one that meets the ``restricted`` Pod Security
     Standard.
     """
-    env: tuple[Named, ...] = ()
+    env: tuple[NamedEntry, ...] = ()
     """Environment variables of the container. They override Landfall's."""
-    volumes: tuple[Named, ...] = ()
+    volumes: tuple[NamedEntry, ...] = ()
     """Volumes, added to Landfall's."""
     volume_mounts: tuple[Mount, ...] = ()
     """Volume mounts of the container, added to Landfall's."""
@@ -142,9 +142,9 @@ class Pod(Model):
     """Resource requests and limits of the container. A limit that is not set is at least the
     request.
     """
-    containers: tuple[Named, ...] = ()
+    containers: tuple[NamedEntry, ...] = ()
     """Additional containers. One with the name of Landfall's container is merged into it."""
-    init_containers: tuple[Named, ...] = ()
+    init_containers: tuple[NamedEntry, ...] = ()
     """Init containers."""
 
 

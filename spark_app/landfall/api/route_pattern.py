@@ -70,7 +70,7 @@ TOPIC_END = "/{topic}"
 _QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """The kind of value that a token renders."""
 
     TEXT = "text"
@@ -84,7 +84,7 @@ class Kind(Enum):
     MINUTES = "minutes"
 
 
-_OF_A_RECORD = frozenset({Kind.FIELD, Kind.KEY, Kind.SCHEMA, Kind.HEADER})
+_OF_A_RECORD = frozenset({TokenKind.FIELD, TokenKind.KEY, TokenKind.SCHEMA, TokenKind.HEADER})
 """Placeholders that a destination may have."""
 
 
@@ -98,16 +98,16 @@ class Token:
             or ``name``), a directive, or the width in minutes.
     """
 
-    kind: Kind
+    kind: TokenKind
     text: str = ""
 
 
 _PLAIN: Mapping[str, Token] = {
-    "topic": Token(Kind.TOPIC),
-    "kafka_partition": Token(Kind.KAFKA_PARTITION),
-    "key": Token(Kind.KEY),
-    "schema:id": Token(Kind.SCHEMA, "id"),
-    "schema:name": Token(Kind.SCHEMA, "name"),
+    "topic": Token(TokenKind.TOPIC),
+    "kafka_partition": Token(TokenKind.KAFKA_PARTITION),
+    "key": Token(TokenKind.KEY),
+    "schema:id": Token(TokenKind.SCHEMA, "id"),
+    "schema:name": Token(TokenKind.SCHEMA, "name"),
 }
 """The placeholders without a parameter."""
 
@@ -122,7 +122,7 @@ def tokens(pattern: str) -> tuple[Token, ...]:
     found: list[Token] = []
     for inner, directive, literal, stray in _TOKEN.findall(pattern):
         if literal:
-            found.append(Token(Kind.TEXT, literal))
+            found.append(Token(TokenKind.TEXT, literal))
         elif directive:
             found.append(_directive(directive))
         else:
@@ -186,7 +186,7 @@ def checked_topic_path(text: str) -> str:
         raise ValueError(f"must end with {TOPIC_END}, such as db={{field:app}}/{{topic}}: {text!r}")
     directories = [""]
     for token in tokens(before):
-        if token.kind is Kind.TEXT:
+        if token.kind is TokenKind.TEXT:
             first, *others = token.text.split("/")
             directories[-1] += first
             directories += others
@@ -208,7 +208,7 @@ def _placeholder(inner: str, stray: str) -> Iterator[Token]:
     if inner in _PLAIN:
         yield _PLAIN[inner]
     elif name in {"field", "key", "header"} and ":" in inner:
-        yield _of_record(Kind(name), argument)
+        yield _of_record(TokenKind(name), argument)
     elif inner in _SHORT:
         yield from _time(_SHORT[inner])
     elif name == "time" and ":" in inner:
@@ -217,13 +217,13 @@ def _placeholder(inner: str, stray: str) -> Iterator[Token]:
         if argument not in map(str, MINUTE_STEPS):
             steps = ", ".join(map(str, MINUTE_STEPS))
             raise ValueError(f"{{minute:N}} takes one of {steps}, got {{{inner}}}")
-        yield Token(Kind.MINUTES, argument)
+        yield Token(TokenKind.MINUTES, argument)
     else:
         raise ValueError(_unknown(inner, stray))
 
 
-def _of_record(kind: Kind, argument: str) -> Token:
-    if kind is not Kind.HEADER and not all(argument.split(".")):
+def _of_record(kind: TokenKind, argument: str) -> Token:
+    if kind is not TokenKind.HEADER and not all(argument.split(".")):
         raise ValueError(f"invalid field path: {{{kind.value}:{argument}}}")
     if not argument:
         raise ValueError("a header needs its name: {header:name}")
@@ -232,12 +232,12 @@ def _of_record(kind: Kind, argument: str) -> Token:
 
 def _time(layout: str) -> Iterator[Token]:
     for part, literal in re.findall(r"(%.?)|([^%]+)", layout, re.DOTALL):
-        yield _directive(part) if part else Token(Kind.TEXT, literal)
+        yield _directive(part) if part else Token(TokenKind.TEXT, literal)
 
 
 def _directive(text: str) -> Token:
     if text in DIRECTIVES:
-        return Token(Kind.DIRECTIVE, text)
+        return Token(TokenKind.DIRECTIVE, text)
     meant = _MEANT_DIRECTIVES.get(text) or next((d for d in DIRECTIVES if d == text.swapcase()), "")
     hint = f", did you mean {meant}?" if meant else ""
     raise ValueError(f"unknown directive {text!r}{hint}; expected one of {' '.join(DIRECTIVES)}")

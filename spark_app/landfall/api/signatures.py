@@ -36,7 +36,7 @@ _CHALLENGE = re.compile(rf"{SCHEME} time=([0-9]{{13}}),error=([a-z-]{{1,20}})", 
 _PUBLIC_KEY = re.compile("[0-9a-f]{64}", re.ASCII)
 
 
-class Refusal(StrEnum):
+class SignatureRefusal(StrEnum):
     """Why a driver refuses a signed request with 401."""
 
     MALFORMED = "malformed"
@@ -115,17 +115,17 @@ def parse_header(text: str) -> tuple[SignedHeader, bytes] | None:
     return SignedHeader(key, int(time), nonce, body), bytes.fromhex(signature)
 
 
-def challenge(time: int, refusal: Refusal) -> str:
+def challenge(time: int, refusal: SignatureRefusal) -> str:
     """The header ``WWW-Authenticate`` of a refusal, with the driver's clock in milliseconds."""
     return f"{SCHEME} time={time:013d},error={refusal}"
 
 
-def parse_challenge(text: str) -> tuple[int, Refusal] | None:
+def parse_challenge(text: str) -> tuple[int, SignatureRefusal] | None:
     """The driver's clock and why it refuses; None if the header is not one of a driver."""
     found = _CHALLENGE.fullmatch(text)
-    if not found or found[2] not in set(Refusal):
+    if not found or found[2] not in set(SignatureRefusal):
         return None
-    return int(found[1]), Refusal(found[2])
+    return int(found[1]), SignatureRefusal(found[2])
 
 
 def body_hash(body: bytes) -> str:

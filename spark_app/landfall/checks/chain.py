@@ -167,7 +167,7 @@ class _Header(msgspec.Struct):
     prev: str
 
 
-class _Record(msgspec.Struct):
+class _ChainRecord(msgspec.Struct):
     header: _Header
 
 
@@ -190,7 +190,7 @@ class _CommitCounters(msgspec.Struct):
 def _check(group: str, state: State, body: bytes) -> Record | Finding:
     seq = state.seq + 1
     try:
-        header = untrusted_json.decode(body, type=_Record).header
+        header = untrusted_json.decode(body, type=_ChainRecord).header
     except (msgspec.DecodeError, ValueError) as error:
         return Finding(Invariant.I1, "a ledger record", str(error), slot=seq)
     if header.seq != seq:

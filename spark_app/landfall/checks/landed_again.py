@@ -12,7 +12,7 @@ from landfall.ledger import Purpose, Replace
 from landfall.ledger.effects import Effect, LifetimeBegan, ObjectsReplaced
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, Replaced
+from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, ReplacementList
 from landfall.ledger.task_results import LandedObject, LandedSlice
 
 
@@ -46,7 +46,7 @@ class LandedAgainNow:
     _before: dict[int, dict[Life, list[AgainSlice]]] = field(default_factory=dict)
     _entered: dict[TopicPartition, list[int]] = field(default_factory=lambda: defaultdict(list))
 
-    def take(self, effect: Effect, listed: Replaced | None = None) -> None:
+    def take(self, effect: Effect, listed: ReplacementList | None = None) -> None:
         """Take in the next event, with the list of a REPLACE that is applied."""
         match effect:
             case LifetimeBegan():
@@ -89,7 +89,7 @@ class LandedAgainNow:
             self._slices[life] = sorted(kept, key=lambda each: each.start)
         self._before[record.header.seq] = gone
 
-    def _of(self, slot: int, listed: Replaced) -> Mapping[Life, list[AgainSlice]]:
+    def _of(self, slot: int, listed: ReplacementList) -> Mapping[Life, list[AgainSlice]]:
         objects, found = _by_range(self.group, listed), defaultdict[Life, list[AgainSlice]](list)
         for again in listed.landed_again:
             life = self._life(again.piece.topic_partition, slot)
@@ -98,7 +98,7 @@ class LandedAgainNow:
 
 
 def in_force(
-    tp: TopicPartition, offset: int, replaced: Iterable[tuple[Replace, Replaced]]
+    tp: TopicPartition, offset: int, replaced: Iterable[tuple[Replace, ReplacementList]]
 ) -> tuple[int, LandedAgain] | None:
     """The range of a backfill that an offset counts in, with the slot of its REPLACE.
 
@@ -126,7 +126,7 @@ def in_force(
     return now
 
 
-def _by_range(group: str, listed: Replaced) -> dict[Slice, list[LandedObject]]:
+def _by_range(group: str, listed: ReplacementList) -> dict[Slice, list[LandedObject]]:
     """The new objects by the range that their rows are of."""
     found: dict[Slice, list[LandedObject]] = defaultdict(list)
     pieces = [again.piece for again in listed.landed_again]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from landfall.checks import Finding, Invariant
-from landfall.ledger import Add, Discover, Drop, Feed, Lease, LeaseOutcome, Record
+from landfall.ledger import Add, Discover, Drop, FeedState, Lease, LeaseOutcome, Record
 from landfall.ledger.offsets import TopicPartition
 
 
@@ -54,7 +54,7 @@ class LeaseCounts:
                 taken = {*record.again, *record.replaced, *record.ignored}
                 self._of(record.topic_partition).free -= taken
 
-    def check(self, feeds: Iterable[tuple[TopicPartition, Feed]]) -> Finding | None:
+    def check(self, feeds: Iterable[tuple[TopicPartition, FeedState]]) -> Finding | None:
         """Compare with the feeds in the last state of the ledger."""
         if self._twice:
             return self._twice

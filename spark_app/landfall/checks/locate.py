@@ -16,7 +16,12 @@ from landfall.ledger.effects import (
 )
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, TopicPartition
-from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, Replaced, Section
+from landfall.ledger.replace.replacement_lists import (
+    LandedAgain,
+    NewObject,
+    ReplacementList,
+    Section,
+)
 from landfall.ledger.replace.replacing import changes_rows
 from landfall.ledger.task_results import DecidedObject, LandedObject, LandedSlice, ReplayedSlice
 
@@ -41,7 +46,7 @@ class NotLanded:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedOffset:
     """The offset was skipped by the HOLE in ``slot``: lost in Kafka, or by a decision."""
 
     slot: int
@@ -100,7 +105,7 @@ class Committed:
         return next((slot for slot, s in self.replays if landed in s.objects), self.slot)
 
 
-OffsetState = Unknown | BeforeStart | NotLanded | Skipped | Committed
+OffsetState = Unknown | BeforeStart | NotLanded | SkippedOffset | Committed
 
 
 def find_offset(records: Iterable[Record], tp: TopicPartition, offset: int) -> OffsetState:
@@ -112,7 +117,7 @@ def find_offset(records: Iterable[Record], tp: TopicPartition, offset: int) -> O
                 is_before = offset < entry.start
                 state = BeforeStart(entry.start) if is_before else NotLanded(entry.start)
             case RangeSkipped(piece=piece) if piece.topic_partition == tp:
-                state = _passed(state, piece.offsets, offset, Skipped(effect.slot, effect))
+                state = _passed(state, piece.offsets, offset, SkippedOffset(effect.slot, effect))
             case RangeLanded(landed=landed) if landed.piece.topic_partition == tp:
                 covering = Committed(effect.slot, landed)
                 state = _passed(state, landed.piece.offsets, offset, covering)
@@ -168,7 +173,7 @@ def row_of(landed: LandedObject | Section, offset: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Place(DecidedObject):
+class CandidateRows(DecidedObject):
     """Rows of an object that may hold an offset.
 
     Attributes:
@@ -201,8 +206,8 @@ def places(
     tp: TopicPartition,
     offset: int,
     committed: Committed,
-    replaced: Iterable[tuple[Replace, Replaced]],
-) -> list[Place]:
+    replaced: Iterable[tuple[Replace, ReplacementList]],
+) -> list[CandidateRows]:
     """Where an offset may be.
 
     What merges rows of a former life of the topic partition has none of this one.
@@ -214,7 +219,7 @@ def places(
         committed: what the ledger records of it.
         replaced: the REPLACEs that concern it and are applied, with their lists.
     """
-    found = [Place(committed.slot_of(o), o, 0, o) for o in committed.candidates(offset)]
+    found = [CandidateRows(committed.slot_of(o), o, 0, o) for o in committed.candidates(offset)]
     replayed = {slice_.dead_letters for _, slice_ in committed.replays}
     for record, listed in replaced:
         retired = {each.key for each in listed.retire}
@@ -230,7 +235,7 @@ def places(
     return found
 
 
-def _is_made_of(place: Place, gone: Iterable[Place]) -> bool:
+def _is_made_of(place: CandidateRows, gone: Iterable[CandidateRows]) -> bool:
     """Return whether rows of a merged object may come from one of these retired places.
 
     An object is merged within its folder.
@@ -238,14 +243,16 @@ def _is_made_of(place: Place, gone: Iterable[Place]) -> bool:
     return any(each.folder == place.folder for each in gone)
 
 
-def _places_in(slot: int, new: NewObject, partition: int, offset: int) -> Iterator[Place]:
+def _places_in(slot: int, new: NewObject, partition: int, offset: int) -> Iterator[CandidateRows]:
     first_row = 0
     for section in new.sections:
         is_in = section.partition == partition
         if is_in and section.first_offset <= offset <= section.last_offset and section.rows:
             if new.mixed:
                 is_alone = {each.partition for each in new.sections} == {partition}
-                yield Place(slot, new.landed, 0, new.landed, is_in_order=False, is_alone=is_alone)
+                yield CandidateRows(
+                    slot, new.landed, 0, new.landed, is_in_order=False, is_alone=is_alone
+                )
                 return
-            yield Place(slot, new.landed, first_row, section)
+            yield CandidateRows(slot, new.landed, first_row, section)
         first_row += section.rows

@@ -8,7 +8,7 @@ from landfall.checks.objects import NamedObject
 from landfall.ledger import Purpose, Replace, State
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, Replaced
+from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, ReplacementList
 from landfall.ledger.replace.rewriting import FORGOTTEN
 from landfall.ledger.task_results import DecidedObject, LandedObject
 
@@ -17,7 +17,7 @@ Find = Callable[[str], LandedObject | None]
 
 
 def check_replace(
-    group: str, before: State, record: Replace, listed: Replaced, find: Find
+    group: str, before: State, record: Replace, listed: ReplacementList, find: Find
 ) -> Iterator[Finding]:
     """Return what is wrong with the objects of a list.
 
@@ -64,7 +64,7 @@ def _check_retiring(
         yield Finding(Invariant.I13, f"an object visible by slot {applied}", got, slot, key=key)
 
 
-def _check_landed_again(group: str, record: Replace, listed: Replaced) -> Iterator[Finding]:
+def _check_landed_again(group: str, record: Replace, listed: ReplacementList) -> Iterator[Finding]:
     """Check that a backfill landed just the ranges again that its record names, as a whole."""
     slot, is_backfill = record.header.seq, record.purpose is Purpose.BACKFILL
     if is_backfill != bool(listed.landed_again):

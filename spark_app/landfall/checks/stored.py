@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from landfall.checks import Finding, Invariant
 from landfall.ledger import Commit, Open, PartList, Record, Repair, Replay, digest
 from landfall.ledger.feeds.part_lists import decode_list
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 
 _CONTENTS = {Invariant.I9: "schema", Invariant.I10: "spec"}
 
@@ -30,12 +30,12 @@ def named_specs(record: Record) -> Iterable[str]:
     return (record.spec,) if isinstance(record, Open) and record.spec else ()
 
 
-def listed_schemas(listed: Replaced) -> Iterable[str]:
+def listed_schemas(listed: ReplacementList) -> Iterable[str]:
     """The SHA-256s of the schemas that the list of a backfill names."""
     return {name for each in listed.landed_again for name in each.schemas}
 
 
-def listed_specs(listed: Replaced) -> Iterable[str]:
+def listed_specs(listed: ReplacementList) -> Iterable[str]:
     """The SHA-256 of the spec that the list of a backfill names, if it is known."""
     return (listed.made_by.spec,) if listed.made_by and listed.made_by.spec else ()
 

@@ -32,7 +32,7 @@ from landfall.ledger.names import object_names
 from landfall.store import Store
 
 if TYPE_CHECKING:
-    from landfall.reading.specs import MadeBy
+    from landfall.reading.specs import ObjectSpecs
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -78,17 +78,17 @@ class GroupStore:
         return Lane(self.store, self.name, LANE, self.new_pool)
 
     @cached_property
-    def made_by(self) -> "MadeBy":
+    def made_by(self) -> "ObjectSpecs":
         """The specs by which objects were made; the whole ledger is read for it.
 
         Raises:
             Stalled: LEDGER_BROKEN.
             Retry: the store does not answer.
         """
-        from landfall.reading.specs import MadeBy  # noqa: PLC0415  # it imports Arrow
+        from landfall.reading.specs import ObjectSpecs  # noqa: PLC0415  # it imports Arrow
 
         spec = self.group.spec
-        found = MadeBy(self.store, (self.name, LANE), spec.output, spec)
+        found = ObjectSpecs(self.store, (self.name, LANE), spec.output, spec)
         for effect in (each for record in self.records() for each in effects(record)):
             if isinstance(effect, SpecOpened):
                 found.opens.learn(effect.generation, effect.slot, effect.spec)

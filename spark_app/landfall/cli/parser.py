@@ -156,7 +156,7 @@ _WIDTH = 22
 
 def parser() -> argparse.ArgumentParser:
     """Everything ``landfall`` accepts; ``command`` of the parsed arguments names the command."""
-    root = Parser(
+    root = CommandParser(
         prog="landfall",
         description=ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -269,7 +269,7 @@ def commands_text(commands: Any) -> str:
     return "\n\n".join(blocks)
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """A parser that names the command or option that is meant, and the command's own usage."""
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -278,7 +278,7 @@ class Parser(argparse.ArgumentParser):
         typed[:1] = [RENAMED.get(word, word) for word in typed[:1]]
         parsed, unknown = self.parse_known_args(typed, namespace)
         if unknown and not getattr(parsed, "any_option", False):
-            command: Parser = getattr(parsed, "parser", self)
+            command: CommandParser = getattr(parsed, "parser", self)
             command._refuse(unknown)
         return parsed
 

@@ -24,7 +24,7 @@ from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.index import KnownIndex, open_index
 from landfall.discovery.known import FileState, KnownFile, state_of
-from landfall.ledger import Feed, LeasedPart, ParkedPart
+from landfall.ledger import FeedState, LeasedPart, ParkedPart
 from landfall.ledger.feeds import SPAN, begun_to
 from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.objects import ListedFile
@@ -77,10 +77,10 @@ class _Unlanded:
     taken: bool = False
 
 
-class Inventory:
+class FeedInventory:
     """The files of a feed, as the ledger knows them after one slot."""
 
-    def __init__(self, slots: Slots, keys: FeedKeys, feed: Feed, checkpoint: int) -> None:
+    def __init__(self, slots: Slots, keys: FeedKeys, feed: FeedState, checkpoint: int) -> None:
         """Read what is needed for all files.
 
         Raises:
@@ -190,7 +190,7 @@ class Inventory:
         is_skipped = any(part.skip for part in left.again.values())
         return is_skipped or any(part.skip for part in left.ignored.values())
 
-    def _read_parked(self, feed: Feed) -> None:
+    def _read_parked(self, feed: FeedState) -> None:
         for number, part in self._listed({**feed.parked, **feed.ignored}):
             left = self._unlanded.setdefault(part.name, _Unlanded())
             if number in feed.parked:
@@ -198,13 +198,13 @@ class Inventory:
             else:
                 left.ignored[number] = feed.ignored[number]
 
-    def _read_taken(self, feed: Feed) -> None:
+    def _read_taken(self, feed: FeedState) -> None:
         leases = feed.leasing.open.values() if feed.leasing else ()
         for lease in leases:
             for _, part in self._listed(lease.parts):
                 self._unlanded.setdefault(part.name, _Unlanded()).taken = True
 
-    def _read_tried_again(self, feed: Feed) -> None:
+    def _read_tried_again(self, feed: FeedState) -> None:
         for listed in feed.lists:
             if listed.end > self._next:
                 parts = part_lists.read(self._slots, self._keys, listed)

@@ -86,7 +86,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pieces: tuple[IndexPiece, ...]
 
 
-class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _KnownPiece(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # That pieces made for different indexes differ is why old ones may be deleted: see ``index``.
     version: int
     through: int
@@ -95,7 +95,7 @@ class _Piece(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 _manifests = msgspec.json.Decoder(Manifest)
-_pieces = msgspec.json.Decoder(_Piece)
+_pieces = msgspec.json.Decoder(_KnownPiece)
 
 
 def state_of(file: ListedFile, known: KnownFile | None) -> FileState:
@@ -133,7 +133,7 @@ def learn(known: dict[str, KnownFile], first: int, parts: Iterable[ListedPart]) 
 
 def encode_piece(through: int, files: Sequence[KnownFile]) -> bytes:
     """The bytes of a piece that is made for the index of all parts below ``through``."""
-    return stored.packed(_encoder.encode(_Piece(VERSION, through, tuple(files))))
+    return stored.packed(_encoder.encode(_KnownPiece(VERSION, through, tuple(files))))
 
 
 def decode_piece(piece: IndexPiece, body: bytes) -> tuple[KnownFile, ...]:

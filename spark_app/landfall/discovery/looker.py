@@ -16,11 +16,11 @@ from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.index import MAX_MERGED, KnownIndex, merge, open_index, unneeded
 from landfall.discovery.known import FileState, state_of
-from landfall.discovery.looking import Found, Position, listed_part, look
+from landfall.discovery.looking import LookPosition, LookResult, listed_part, look
 from landfall.discovery.named_files import NamedFiles, tried_again
-from landfall.discovery.rules import Rules
+from landfall.discovery.rules import DiscoveryRules
 from landfall.errors import Reason, Stalled, StoreAway, StoreDenied
-from landfall.ledger import Feed, KnownFiles, ParkedPart, PartList
+from landfall.ledger import FeedState, KnownFiles, ParkedPart, PartList
 from landfall.ledger.feeds import MAX_LISTED
 from landfall.ledger.feeds.part_lists import ListedPart, check_name
 from landfall.objects import ListedFile
@@ -40,7 +40,7 @@ class Look:
             them in the list.
     """
 
-    found: Found
+    found: LookResult
     listed: PartList | None = None
     parts: tuple[ListedPart, ...] = ()
     again: tuple[int, ...] = ()
@@ -64,7 +64,7 @@ class FeedLooker:
         slots: Slots,
         keys: FeedKeys,
         source: SourceFiles,
-        rules: Rules,
+        rules: DiscoveryRules,
         contents: KnownContents | None = None,
     ) -> None:
         self._slots = slots
@@ -73,7 +73,7 @@ class FeedLooker:
         self._rules = rules
         self._contents = contents
         self._index: KnownIndex | None = None
-        self._position = Position()
+        self._position = LookPosition()
         self._parked: dict[int, ListedPart] = {}
         self._checked: set[int] = set()
         self._outdated: set[int] = set()
@@ -88,7 +88,7 @@ class FeedLooker:
         self._position = self._position.with_hints(counted)
 
     def look(
-        self, feed: Feed, again: tuple[int, ...], now: datetime, *, anew: bool = False
+        self, feed: FeedState, again: tuple[int, ...], now: datetime, *, anew: bool = False
     ) -> Look:
         """Look at the bucket, and store the list of what is to get numbers.
 
@@ -134,7 +134,7 @@ class FeedLooker:
         listed = self.store_list(feed, numbered)
         return Look(found=found, listed=listed, parts=numbered, again=again, replaced=replaced)
 
-    def _rules_with(self, feed: Feed, parked: Mapping[int, ListedPart]) -> Rules:
+    def _rules_with(self, feed: FeedState, parked: Mapping[int, ListedPart]) -> DiscoveryRules:
         """The rules, with what they need to know of parts that are parked or given up."""
         unlanded = _unlanded_files({**feed.parked, **feed.ignored}, parked)
         rules = replace(self._rules, is_unlanded=unlanded.__contains__)
@@ -150,7 +150,7 @@ class FeedLooker:
         if seen.listed:
             self.adopt_list(seen.listed, seen.parts)
 
-    def named(self, feed: Feed, names: Collection[str]) -> NamedFiles:
+    def named(self, feed: FeedState, names: Collection[str]) -> NamedFiles:
         """Return what is known of files, and whether other versions of them are there now.
 
         Raises:
@@ -183,7 +183,7 @@ class FeedLooker:
             unreadable=unreadable,
         )
 
-    def store_list(self, feed: Feed, parts: Sequence[ListedPart]) -> PartList:
+    def store_list(self, feed: FeedState, parts: Sequence[ListedPart]) -> PartList:
         """Store a list of what is to get the next numbers of the feed.
 
         Raises:
@@ -200,14 +200,14 @@ class FeedLooker:
 
     def look_at_all(self) -> None:
         """Let the next look begin with the first name."""
-        self._position = Position()
+        self._position = LookPosition()
 
-    def has_to_merge(self, feed: Feed) -> bool:
+    def has_to_merge(self, feed: FeedState) -> bool:
         """Return whether so many lists are not in the index that they would fill memory."""
         through = feed.known.through if feed.known else 0
         return sum(each.end > through for each in feed.lists) >= MAX_MERGED
 
-    def merge(self, feed: Feed) -> KnownFiles:
+    def merge(self, feed: FeedState) -> KnownFiles:
         """Store an index that also has the files of the oldest lists; see ``index.merge``."""
         # Their files are in memory once more while they are merged.
         self._index = None
@@ -254,7 +254,7 @@ class FeedLooker:
             file, lambda it: not it.is_left_out and (it.name, it.etag) not in unread
         )
 
-    def _opened(self, feed: Feed) -> KnownIndex:
+    def _opened(self, feed: FeedState) -> KnownIndex:
         if self._index is None:
             self._index = open_index(self._slots, self._keys, feed.known, feed.lists)
         return self._index

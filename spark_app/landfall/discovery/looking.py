@@ -1,13 +1,13 @@
 """One look at a bucket: which files get numbers now, and where the next listing begins. Pure.
 
 A look takes a listing, which is in the order of names, from ``start_after``. It returns the files
-to number and the ``Position`` for the next look, which counts *once a DISCOVER names the list of
-these files*, or if there are none: a driver that could not append it keeps the position it had,
+to number and the ``LookPosition`` for the next look, which counts *once a DISCOVER names the list
+of these files*, or if there are none: a driver that could not append it keeps the position it had,
 and finds the same files again. A driver that starts has no position, and lists all names.
 
 Between two listings of all names, a look only lists what is new: names after the last one, from the
 smallest name on that has not settled. A name that appears before is found by the next listing of
-all, or at once by a hint: ``Position.late`` has names that are looked up one by one,
+all, or at once by a hint: ``LookPosition.late`` has names that are looked up one by one,
 and come before the listing. Those that have not settled are looked up, too, if that takes fewer
 requests than a listing from there on. Nothing is lost by what a position does not have: to be new,
 a file need only be listed and not known.
@@ -38,7 +38,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from landfall.discovery.known import FileState, KnownFile, state_of
-from landfall.discovery.rules import OnChange, Rules
+from landfall.discovery.rules import DiscoveryRules, OnChange
 from landfall.formats.parts import FilePart
 from landfall.ledger.feeds.part_lists import ListedPart, check_name
 from landfall.objects import ListedFile
@@ -66,7 +66,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LookPosition:
     """Where the next look begins.
 
     Attributes:
@@ -90,18 +90,18 @@ class Position:
     behind: int = 0
     waits_since: datetime | None = None
 
-    def with_hints(self, names: Iterable[str]) -> "Position":
+    def with_hints(self, names: Iterable[str]) -> "LookPosition":
         """Return the position of the next look, which also looks up these names."""
         late = dict.fromkeys((*sorted(self.late), *names))
         return replace(self, late=frozenset(islice(late, MAX_LATE)))
 
-    def is_relist_due(self, rules: Rules, now: datetime) -> bool:
+    def is_relist_due(self, rules: DiscoveryRules, now: datetime) -> bool:
         """Return whether the next listing covers all names; an open one continues first."""
         if self.relisted is None:
             return True
         return not self.has_more and now - self.relisted >= rules.relist
 
-    def start_after(self, rules: Rules, now: datetime) -> str:
+    def start_after(self, rules: DiscoveryRules, now: datetime) -> str:
         """After which name the next listing begins; empty for all names."""
         if self.is_relist_due(rules, now):
             return ""
@@ -118,7 +118,7 @@ class FoundFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedFiles:
     """Files that get no numbers although they are new or changed.
 
     Attributes:
@@ -139,7 +139,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class LookResult:
     """Findings of a look.
 
     Attributes:
@@ -150,9 +150,9 @@ class Found:
     """
 
     files: tuple[FoundFile, ...]
-    skipped: Skipped
+    skipped: SkippedFiles
     waiting_files: int
-    position: Position
+    position: LookPosition
 
     @property
     def has_more(self) -> bool:
@@ -180,8 +180,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def look(
-    listing: Iterable[ListedFile], find: Find, position: Position, rules: Rules, now: datetime
-) -> Found:
+    listing: Iterable[ListedFile],
+    find: Find,
+    position: LookPosition,
+    rules: DiscoveryRules,
+    now: datetime,
+) -> LookResult:
     """Look at a bucket.
 
     Args:
@@ -203,7 +207,9 @@ def look(
 
 
 class _Look:
-    def __init__(self, find: Find, position: Position, rules: Rules, now: datetime) -> None:
+    def __init__(
+        self, find: Find, position: LookPosition, rules: DiscoveryRules, now: datetime
+    ) -> None:
         self.find = find
         self.position = position
         self.rules = rules
@@ -247,12 +253,12 @@ class _Look:
         """Return whether it is a name that is looked up, and not reached by the listing."""
         return name <= self.start and name in self.position.late
 
-    def found(self) -> Found:
+    def found(self) -> LookResult:
         """The result of this look."""
         ordered = sorted(self.files, key=self._order)
-        return Found(
+        return LookResult(
             tuple(ordered),
-            Skipped(
+            SkippedFiles(
                 files=self.skipped_files,
                 reasons=tuple(self.reasons),
                 changed=tuple(self.changed),
@@ -269,7 +275,7 @@ class _Look:
         time = _FIRST if self.rules.ordered_names else found.file.modified
         return found.state is not FileState.STARTED, time, found.file.name
 
-    def _next_position(self) -> Position:
+    def _next_position(self) -> LookPosition:
         before, is_relist = self.position, self.position.is_relist_due(self.rules, self.now)
         goes_on = before.has_more and not is_relist
         is_before = goes_on and before.back_to is not None
@@ -286,7 +292,7 @@ class _Look:
         behind = self.behind + (before.behind if is_before else 0)
         if not self.has_more and len(names) <= MAX_LATE and len(names) * PAGE_FILES < behind:
             late, back_to = late.union(names), None  # looking up is less than listing from there on
-        return Position(
+        return LookPosition(
             after=self.last,
             back_to=back_to,
             has_more=self.has_more,

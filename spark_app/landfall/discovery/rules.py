@@ -27,7 +27,7 @@ class OnChange(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class DiscoveryRules:
     """How files are found.
 
     Attributes:

@@ -134,7 +134,7 @@ class FormatType(Protocol):
 
         Args:
             options: ``spec.output.options`` with ``spec.output.codec`` as ``codec`` (None if it is
-                not set). ``formats.options.Options`` reads and checks them.
+                not set). ``formats.options.FormatOptions`` reads and checks them.
 
         Raises:
             ValueError: an option is unknown, missing or out of range; the message must name it.

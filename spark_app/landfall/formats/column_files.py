@@ -6,7 +6,7 @@ from typing import BinaryIO, ClassVar
 import pyarrow as pa
 
 from landfall.formats import Block, Row, text, unreadable
-from landfall.formats.column_reading import Columns, copied, damage
+from landfall.formats.column_reading import ColumnsReader, copied, damage
 from landfall.formats.columns import (
     ENVELOPE,
     Convert,
@@ -43,7 +43,7 @@ class ColumnFiles:
     is_typed: bool
     wrong: ClassVar[unreadable.Wrong]
     error: ClassVar[str]
-    open: ClassVar[Callable[[BinaryIO], Columns]]
+    open: ClassVar[Callable[[BinaryIO], ColumnsReader]]
     leaf: ClassVar[Convert] = as_leaf
 
     @property

@@ -27,7 +27,7 @@ def copied(stream: BinaryIO) -> Iterator[BinaryIO]:
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnsReader:
     """A file of columns.
 
     Attributes:
@@ -58,12 +58,12 @@ class Columns:
         self, rows: int, columns: Sequence[str] | None = None
     ) -> Iterator[Iterator[pa.RecordBatch]]:
         """The same, by row groups; each must be read before the next."""
-        wanted, counter = there(columns, self.schema), _Counter(self.what)
+        wanted, counter = there(columns, self.schema), _RowCounter(self.what)
         for number in range(self.groups):
             yield counter.counted(steps(self.read(number, wanted, rows)))
 
 
-class _Counter:
+class _RowCounter:
     """Counts the rows that were read, for messages."""
 
     def __init__(self, what: str) -> None:
@@ -80,7 +80,7 @@ class _Counter:
             self._rows += len(batch)
 
 
-def parquet(file: BinaryIO, what: str = "Parquet file") -> Columns:
+def parquet(file: BinaryIO, what: str = "Parquet file") -> ColumnsReader:
     """Open a Parquet file that can be read at any place; raises ValueError if it is damaged."""
     with damage(f"{what}, at row 0 or later"), bounded():
         found = pq.ParquetFile(file, page_checksum_verification=True)
@@ -89,7 +89,7 @@ def parquet(file: BinaryIO, what: str = "Parquet file") -> Columns:
         yield from found.iter_batches(rows, [number], columns)
 
     metadata = found.metadata.metadata or {}
-    return Columns(what, found.schema_arrow, metadata, found.num_row_groups, read)
+    return ColumnsReader(what, found.schema_arrow, metadata, found.num_row_groups, read)
 
 
 _LETTERS: Mapping[str, Callable[[pa.DataType], bool]] = MappingProxyType(
@@ -106,7 +106,7 @@ _LETTERS: Mapping[str, Callable[[pa.DataType], bool]] = MappingProxyType(
 """The columns of dead letters that are read, and their types."""
 
 
-def dead_letters(file: BinaryIO) -> Columns:
+def dead_letters(file: BinaryIO) -> ColumnsReader:
     """Open dead letters in the same way; raises ValueError also if they lack a column."""
     found = parquet(file, "dead letters")
     check_dead_letters(found.schema)
@@ -121,7 +121,7 @@ def check_dead_letters(schema: pa.Schema) -> None:
             raise ValueError(f"damaged dead letters: column {name} is not as Landfall writes it")
 
 
-def orc(file: BinaryIO, what: str = "ORC file") -> Columns:
+def orc(file: BinaryIO, what: str = "ORC file") -> ColumnsReader:
     """Open an ORC file in the same way."""
     from pyarrow import orc as arrow_orc  # noqa: PLC0415  # tasks that write none need not load it
 
@@ -131,10 +131,10 @@ def orc(file: BinaryIO, what: str = "ORC file") -> Columns:
     def read(number: int, columns: Sequence[str] | None, _: int) -> Iterator[pa.RecordBatch]:
         yield found.read_stripe(number, columns)
 
-    return Columns(what, found.schema.remove_metadata(), {}, found.nstripes, read)
+    return ColumnsReader(what, found.schema.remove_metadata(), {}, found.nstripes, read)
 
 
-OPEN: Mapping[str, Callable[[BinaryIO], Columns]] = MappingProxyType(
+OPEN: Mapping[str, Callable[[BinaryIO], ColumnsReader]] = MappingProxyType(
     {"Parquet": parquet, "Orc": orc}
 )
 """What opens a file, by ``spec.output.format``."""

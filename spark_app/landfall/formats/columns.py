@@ -148,7 +148,7 @@ def table(
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class _StoredColumns:
     """How typed columns are stored.
 
     Attributes:
@@ -163,7 +163,7 @@ class _Stored:
 
 
 @lru_cache(256)  # hundreds of files have the columns of one topic
-def _stored(typed: pa.Schema, convert: Convert, *, is_enveloped: bool, own: bool) -> _Stored:
+def _stored(typed: pa.Schema, convert: Convert, *, is_enveloped: bool, own: bool) -> _StoredColumns:
     types = [storable(pa.array([], field.type), convert).type for field in typed]
     fields = [
         field.with_type(type_) for field, type_ in zip(typed.remove_metadata(), types, strict=True)
@@ -175,7 +175,7 @@ def _stored(typed: pa.Schema, convert: Convert, *, is_enveloped: bool, own: bool
         fields += [ENVELOPE.field(name).with_name(f"_{name}") for name in COORDINATES]
     changed = [i for i, field in enumerate(typed) if _changes(field.type, convert)]
     names = [field.name for field in fields]
-    return _Stored(pa.schema(fields), changed, len(set(names)) < len(names))
+    return _StoredColumns(pa.schema(fields), changed, len(set(names)) < len(names))
 
 
 def _renamed(names: Sequence[str]) -> list[str]:

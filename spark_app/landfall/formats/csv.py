@@ -25,7 +25,7 @@ from landfall.formats.parts import (
     FileBytes,
     FilePart,
     FileRecords,
-    Limits,
+    ReadLimits,
     UnreadableFileError,
     cut,
 )
@@ -41,7 +41,7 @@ _WANTED = Wanted(json=True)
 
 
 @dataclass(frozen=True)
-class Csv:
+class CsvReader:
     """Reads records of comma-separated values.
 
     Attributes:
@@ -58,7 +58,7 @@ class Csv:
     multiline: bool = False
     dialect: Mapping[str, object] = field(default_factory=dict)
     compression: Compression = Compression.AUTO
-    limits: Limits = DEFAULT_LIMITS
+    limits: ReadLimits = DEFAULT_LIMITS
 
     def __post_init__(self) -> None:
         if not self.columns and not self.has_header:
@@ -96,10 +96,10 @@ class Csv:
         found = map(without_byte_order_mark, lines(file, part, self.compression, self.limits))
         return _joined(found, file.name, self._quote, self.limits) if self.multiline else found
 
-    def _decoder(self, named: Mapping[str, object]) -> csv_decoder.Csv:
-        return csv_decoder.Csv.of({**self.dialect, **named}, _WANTED)
+    def _decoder(self, named: Mapping[str, object]) -> csv_decoder.CsvDecoder:
+        return csv_decoder.CsvDecoder.of({**self.dialect, **named}, _WANTED)
 
-    def _decoder_for(self, file: FileBytes, header: LineBlock | None) -> csv_decoder.Csv:
+    def _decoder_for(self, file: FileBytes, header: LineBlock | None) -> csv_decoder.CsvDecoder:
         """The decoder for a file, whose header is the first record of the block, if there is one.
 
         Raises:
@@ -116,7 +116,7 @@ class Csv:
             reason = f"the header: {str(error).removeprefix('options: ')}"
             raise UnreadableFileError(file.name, 0, reason) from error
 
-    def _records(self, decoder: csv_decoder.Csv, block: LineBlock) -> Iterator[FileRecords]:
+    def _records(self, decoder: csv_decoder.CsvDecoder, block: LineBlock) -> Iterator[FileRecords]:
         kept = np.flatnonzero(block.starts < block.ends)
         for rows in row_ranges(len(kept), self.limits.chunk_rows):
             starts, ends = block.starts[kept[rows]], block.ends[kept[rows]]
@@ -135,7 +135,7 @@ def _same(values: pa.BinaryArray) -> pa.BinaryArray:
 
 
 def _joined(
-    blocks: Iterator[LineBlock], name: str, quote: str, limits: Limits
+    blocks: Iterator[LineBlock], name: str, quote: str, limits: ReadLimits
 ) -> Iterator[LineBlock]:
     """Return records that end where quotes are even in number, from lines.
 

@@ -148,7 +148,7 @@ class _Run:
 
 
 @dataclass
-class _Head:
+class _RunHead:
     """The next rows of a run, with their keys."""
 
     batches: Iterator[pa.RecordBatch]
@@ -177,7 +177,7 @@ class _Head:
 
 def _merged(runs: Sequence[_Run]) -> Iterator[pa.Table]:
     """The rows of runs in order, each some at a time."""
-    heads = [_Head(run.batches()) for run in runs]
+    heads = [_RunHead(run.batches()) for run in runs]
     heads = [head for head in heads if head.advance()]
     while heads:
         # What is not in memory of any run has no smaller key than this. Of rows with this very key

@@ -20,14 +20,14 @@ from typing import BinaryIO
 from landfall.api.spec import Codec
 from landfall.formats import Encoder, Row, codecs, text
 from landfall.formats.lines import Lines, LinesMerger, split
-from landfall.formats.options import Options, Tombstones
+from landfall.formats.options import FormatOptions, Tombstones
 from landfall.formats.sort_keys import json_key
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import BadRows, Records
 
 
 @dataclass(frozen=True)
-class Json:
+class JsonFormat:
     """The format ``Json``."""
 
     tombstones: Tombstones
@@ -36,9 +36,9 @@ class Json:
     level: int | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, object]) -> "Json":
+    def of(cls, options: Mapping[str, object]) -> "JsonFormat":
         """Build the format from ``spec.output``; ValueError names a wrong option."""
-        unread = Options(options)
+        unread = FormatOptions(options)
         codec = unread.codec(Codec.GZIP, Codec.ZSTD, Codec.NONE)
         json = cls(
             level=unread.level(codec),

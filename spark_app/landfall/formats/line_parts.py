@@ -24,7 +24,7 @@ from landfall.formats.parts import (
     FileBytes,
     FilePart,
     FileRecords,
-    Limits,
+    ReadLimits,
     UnreadableFileError,
 )
 from landfall.formats.slices import binary_slices, row_ranges
@@ -66,7 +66,7 @@ class LineBlock:
 
 
 def lines(
-    file: FileBytes, part: FilePart, compression: Compression, limits: Limits
+    file: FileBytes, part: FilePart, compression: Compression, limits: ReadLimits
 ) -> Iterator[LineBlock]:
     """Return the lines that begin in a part, in blocks of at least one line.
 
@@ -93,16 +93,16 @@ def lines(
         position, pieces = begin, windows(file, begin, end, limits.window_bytes)
         if part.start:
             position, pieces = _behind_line_end(pieces, begin, end)
-    found = _complete_lines(pieces, Place(file.name, position, limits.record_bytes))
+    found = _complete_lines(pieces, LinePlace(file.name, position, limits.record_bytes))
     # Asking for more lines than the part has would read past its end.
     while (end is None or position < end) and (content := next(found, None)) is not None:
         kept = content if end is None else _that_begin_before(content, end - position)
-        yield _block(kept, Place(file.name, position, limits.record_bytes))
+        yield _block(kept, LinePlace(file.name, position, limits.record_bytes))
         position += len(content)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LinePlace:
     """Where in a file lines are, and how long they may be there."""
 
     name: str
@@ -128,7 +128,7 @@ def _behind_line_end(
     return position, iter(())
 
 
-def _complete_lines(pieces: Iterator[bytes], place: Place) -> Iterator[bytes]:
+def _complete_lines(pieces: Iterator[bytes], place: LinePlace) -> Iterator[bytes]:
     """Return the bytes in pieces of complete lines; the last line needs no end."""
     rest: list[bytes] = []
     position, held = 0, 0
@@ -153,7 +153,7 @@ def _that_begin_before(content: bytes, end: int) -> bytes:
     return content[:stop] if stop else content
 
 
-def _block(content: bytes, place: Place) -> LineBlock:
+def _block(content: bytes, place: LinePlace) -> LineBlock:
     starts, ends, after = _bounds(content)
     long = np.flatnonzero(after - starts > place.max_bytes)
     if len(long):
@@ -186,7 +186,7 @@ def without_byte_order_mark(block: LineBlock) -> LineBlock:
 
 
 @dataclass(frozen=True)
-class Lines(StreamReader):
+class LinesReader(StreamReader):
     """Reads lines."""
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
@@ -196,7 +196,7 @@ class Lines(StreamReader):
 
 
 @dataclass(frozen=True)
-class JsonLines(Lines):
+class JsonLinesReader(LinesReader):
     """Reads lines that are JSON."""
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
@@ -206,7 +206,7 @@ class JsonLines(Lines):
             yield from records_of(kept, self.limits)
 
 
-def records_of(block: LineBlock, limits: Limits) -> Iterator[FileRecords]:
+def records_of(block: LineBlock, limits: ReadLimits) -> Iterator[FileRecords]:
     """Return the lines of a block as records."""
     for rows in row_ranges(len(block.starts), limits.chunk_rows):
         starts, ends = block.starts[rows], block.ends[rows]

@@ -106,7 +106,7 @@ class LinesMerger:
         if kept is not None:
             yield from self._compressed_again(source, kept)
             return
-        counter = _Counter(self._delimiter)
+        counter = _DelimiterCounter(self._delimiter)
         for copied, contents in self._copied(source):
             counter.read(contents)
             yield copied
@@ -171,7 +171,7 @@ def _batch(key_of: Callable[[bytes], bytes], rows: list[bytes]) -> Keyed:
     return keys, pa.RecordBatch.from_arrays([pa.array(rows, pa.binary())], ["row"])
 
 
-class _Counter:
+class _DelimiterCounter:
     """Counts delimited rows, whose bytes come in chunks that may end anywhere."""
 
     def __init__(self, delimiter: bytes) -> None:

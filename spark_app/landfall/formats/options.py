@@ -1,7 +1,7 @@
 """Reads and checks the options of a format; an error names the option and what is expected.
 
-Each method of ``Options`` takes one option out, and ``close`` raises an error for those left over.
-Plug-ins may use it too.
+Each method of ``FormatOptions`` takes one option out, and ``close`` raises an error for those left
+over. Plug-ins may use it too.
 """
 
 import re
@@ -57,7 +57,7 @@ def _one_of(words: Sequence[str]) -> str:
     return " or ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-class Options:
+class FormatOptions:
     """The options of one format.
 
     Every method raises ValueError if the option is wrong. An option that is None

@@ -40,7 +40,7 @@ from pyarrow import orc
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, column_reading, unreadable
 from landfall.formats.column_files import Buffer, ColumnFiles
-from landfall.formats.column_reading import Columns, copied
+from landfall.formats.column_reading import ColumnsReader, copied
 from landfall.formats.columns import (
     ENVELOPE,
     Convert,
@@ -49,7 +49,7 @@ from landfall.formats.columns import (
 )
 from landfall.formats.merged_columns import READ_ROWS, ColumnFile, ColumnsMerger, described
 from landfall.formats.merging import ReadRange
-from landfall.formats.options import Options, SortKey
+from landfall.formats.options import FormatOptions, SortKey
 from landfall.pipeline.decoders.row_schemas import RowSchema
 
 CODECS: Mapping[Codec, str] = MappingProxyType(
@@ -74,7 +74,7 @@ class Timestamps(StrEnum):
 
 
 @dataclass(frozen=True)
-class Orc(ColumnFiles):
+class OrcFormat(ColumnFiles):
     """The format ``Orc``."""
 
     block_bytes: int
@@ -87,12 +87,12 @@ class Orc(ColumnFiles):
     is_typed: bool = False
     wrong: ClassVar[unreadable.Wrong] = unreadable.wrong_in_orc
     error: ClassVar[str] = unreadable.ORC_ERROR
-    open: ClassVar[Callable[[BinaryIO], Columns]] = column_reading.orc
+    open: ClassVar[Callable[[BinaryIO], ColumnsReader]] = column_reading.orc
 
     @classmethod
-    def of(cls, options: Mapping[str, object]) -> "Orc":
+    def of(cls, options: Mapping[str, object]) -> "OrcFormat":
         """Build the format from ``spec.output``; ValueError names a wrong option."""
-        unread = Options(options)
+        unread = FormatOptions(options)
         made = cls(
             block_bytes=unread.quantity("stripeBytes", 32 * 2**20),
             envelope=unread.flag("envelope", default=True),
@@ -110,7 +110,7 @@ class Orc(ColumnFiles):
         """The columns that options name, by option."""
         return {"sortBy": tuple(key.column for key in self.sort_by)}
 
-    def typed(self) -> "Orc":
+    def typed(self) -> "OrcFormat":
         """Return the format for typed columns, which needs neither keys nor headers."""
         return replace(self, is_typed=True)
 
@@ -118,7 +118,7 @@ class Orc(ColumnFiles):
         """Return an encoder for a new object."""
         return OrcEncoder(self)
 
-    def sorted_by(self, column: str) -> "Orc":
+    def sorted_by(self, column: str) -> "OrcFormat":
         """Return the format whose rows are sorted by a column."""
         return replace(self, sort_by=(SortKey(column, descending=False),))
 
@@ -143,7 +143,7 @@ class Orc(ColumnFiles):
 class OrcEncoder:
     """Writes one ORC file."""
 
-    def __init__(self, format_: Orc) -> None:
+    def __init__(self, format_: OrcFormat) -> None:
         self._format = format_
         self._buffer = Buffer()
         self._writer: orc.ORCWriter | None = None

@@ -35,7 +35,7 @@ PART_BYTES = 128 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadLimits:
     """How much of a file is in memory at once.
 
     Attributes:
@@ -57,9 +57,9 @@ class Limits:
             raise ValueError(f"limits out of range: {self}")
 
 
-DEFAULT_LIMITS = Limits()
+DEFAULT_LIMITS = ReadLimits()
 """The limits by default."""
-LANDED_LIMITS = Limits(record_bytes=2**30 - 1, block_bytes=2**30 - 1)
+LANDED_LIMITS = ReadLimits(record_bytes=2**30 - 1, block_bytes=2**30 - 1)
 """The limits of landed objects, and of objects of other programs that are read as such.
 
 No record is larger: Kafka's clients take none of a gigabyte. A few megabytes may unpack to any

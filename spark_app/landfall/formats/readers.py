@@ -8,12 +8,12 @@ import msgspec
 
 from landfall.api.values import quantity
 from landfall.api.words import did_you_mean
-from landfall.formats.avro.parts import Avro
-from landfall.formats.csv import Csv
-from landfall.formats.line_parts import JsonLines, Lines
-from landfall.formats.parquet.parts import Parquet
-from landfall.formats.parts import FileReader, Limits
-from landfall.formats.sequencefile.parts import SequenceFile
+from landfall.formats.avro.parts import AvroReader
+from landfall.formats.csv import CsvReader
+from landfall.formats.line_parts import JsonLinesReader, LinesReader
+from landfall.formats.parquet.parts import ParquetReader
+from landfall.formats.parts import FileReader, ReadLimits
+from landfall.formats.sequencefile.parts import SequenceFileReader
 from landfall.formats.streams import Compression
 from landfall.formats.whole import Whole
 from landfall.pipeline.decoders.options import read_options
@@ -22,12 +22,12 @@ from landfall.pipeline.decoders.options import read_options
 class _Limited(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     """Options of all readers."""
 
-    max_record_bytes: int | str = Limits().record_bytes
+    max_record_bytes: int | str = ReadLimits().record_bytes
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> ReadLimits:
         try:
-            return Limits(record_bytes=quantity(self.max_record_bytes))
+            return ReadLimits(record_bytes=quantity(self.max_record_bytes))
         except ValueError as error:
             raise ValueError(f"options: maxRecordBytes: {error}") from error
 
@@ -90,7 +90,7 @@ def _csv(options: Mapping[str, object]) -> FileReader:
     read = read_options(options, _Delimited)
     dialect: dict[str, Any] = {"separator": read.separator, "quote": read.quote, "trim": read.trim}
     dialect |= {"escape": read.escape, "nullText": read.null_text}
-    return Csv(
+    return CsvReader(
         columns=read.columns,
         has_header=read.header,
         multiline=read.multiline,
@@ -107,12 +107,12 @@ def _whole(options: Mapping[str, object]) -> FileReader:
 
 _READERS: Mapping[str, Callable[[Mapping[str, object]], FileReader]] = MappingProxyType(
     {
-        "Lines": lambda options: _of_stream(Lines, options),
-        "JsonLines": lambda options: _of_stream(JsonLines, options),
+        "Lines": lambda options: _of_stream(LinesReader, options),
+        "JsonLines": lambda options: _of_stream(JsonLinesReader, options),
         "Csv": _csv,
-        "Parquet": lambda options: Parquet(read_options(options, _Limited).limits),
-        "Avro": lambda options: _of_stream(Avro, options),
-        "SequenceFile": lambda options: _of_stream(SequenceFile, options),
+        "Parquet": lambda options: ParquetReader(read_options(options, _Limited).limits),
+        "Avro": lambda options: _of_stream(AvroReader, options),
+        "SequenceFile": lambda options: _of_stream(SequenceFileReader, options),
         "Whole": _whole,
     }
 )

@@ -32,7 +32,7 @@ from landfall.formats.parts import (
     PART_BYTES,
     FileBytes,
     FilePart,
-    Limits,
+    ReadLimits,
     UnreadableFileError,
     cut,
 )
@@ -68,7 +68,7 @@ def windows(file: FileBytes, start: int, end: int, window_bytes: int) -> Iterato
         at = stop
 
 
-class Source:
+class WindowReader:
     """Takes exact numbers of bytes from a stream of windows, and knows its position.
 
     Attributes:
@@ -369,7 +369,7 @@ class Opened:
     file: FileBytes
     start: int
     end: int
-    head: Source
+    head: WindowReader
     is_plain: bool
     window_bytes: int
 
@@ -378,15 +378,15 @@ class Opened:
         """The size of the file in bytes."""
         return self.file.size
 
-    def source(self, position: int) -> Source:
+    def source(self, position: int) -> WindowReader:
         """Return a source at a position, which is at or after the end of the header."""
         if not self.is_plain or position == self.head.position:
             return self.head  # compressed contents are read once and from their start
         pieces = windows(self.file, position, self.end, self.window_bytes)
-        return Source(self.file.name, pieces, position)
+        return WindowReader(self.file.name, pieces, position)
 
 
-def opened(file: FileBytes, part: FilePart, compression: Compression, limits: Limits) -> Opened:
+def opened(file: FileBytes, part: FilePart, compression: Compression, limits: ReadLimits) -> Opened:
     """Open a part of a file.
 
     Raises:
@@ -396,17 +396,17 @@ def opened(file: FileBytes, part: FilePart, compression: Compression, limits: Li
     kind = compression_of(file.name, compression)
     size = limits.window_bytes
     if kind is Compression.NONE:
-        head = Source(file.name, windows(file, 0, part.end if not part.start else 0, size), 0)
+        head = WindowReader(file.name, windows(file, 0, part.end if not part.start else 0, size), 0)
         return Opened(file, part.start, part.end, head, is_plain=True, window_bytes=size)
     if part != FilePart(0, file.size):
         raise ValueError(f"{file.name}: it is compressed, so {part} is no part of it")
-    head = Source(file.name, contents(file, kind, size), 0)
+    head = WindowReader(file.name, contents(file, kind, size), 0)
     return Opened(file, 0, ENDLESS, head, is_plain=False, window_bytes=size)
 
 
-def source_of(stream: BinaryIO) -> Source:
+def source_of(stream: BinaryIO) -> WindowReader:
     """Return the bytes of a landed object as a source."""
-    return Source("", iter(partial(stream.read, _OBJECT_BYTES), b""), 0)
+    return WindowReader("", iter(partial(stream.read, _OBJECT_BYTES), b""), 0)
 
 
 @contextmanager
@@ -442,7 +442,7 @@ class StreamReader:
     """
 
     compression: Compression = Compression.AUTO
-    limits: Limits = DEFAULT_LIMITS
+    limits: ReadLimits = DEFAULT_LIMITS
 
     def parts(self, name: str, size: int, part_bytes: int = PART_BYTES) -> tuple[FilePart, ...]:
         """The parts of a file; see ``parts.FileReader``."""

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, codecs
 from landfall.formats.lines import Lines, LinesMerger, split
-from landfall.formats.options import Options, Tombstones
+from landfall.formats.options import FormatOptions, Tombstones
 from landfall.formats.slices import contains
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import NO_BAD_ROWS, BadRows, Records
@@ -70,7 +70,7 @@ class LinesEncoder:
 
 
 @dataclass(frozen=True)
-class Text:
+class TextFormat:
     """The format ``Text``."""
 
     delimiter: bytes
@@ -81,9 +81,9 @@ class Text:
     level: int | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, object]) -> "Text":
+    def of(cls, options: Mapping[str, object]) -> "TextFormat":
         """Build the format from ``spec.output``; ValueError names a wrong option."""
-        unread = Options(options)
+        unread = FormatOptions(options)
         codec = unread.codec(Codec.GZIP, Codec.ZSTD, Codec.NONE)
         text = cls(
             delimiter=unread.delimiter("delimiter", "\n"),

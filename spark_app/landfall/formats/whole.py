@@ -12,7 +12,7 @@ from landfall.formats.parts import (
     FileBytes,
     FilePart,
     FileRecords,
-    Limits,
+    ReadLimits,
     UnreadableFileError,
     cut,
 )
@@ -30,7 +30,7 @@ class Whole:
     """
 
     compression: Compression = Compression.NONE
-    limits: Limits = DEFAULT_LIMITS
+    limits: ReadLimits = DEFAULT_LIMITS
 
     def parts(self, name: str, size: int, part_bytes: int = PART_BYTES) -> tuple[FilePart, ...]:  # noqa: ARG002  # the protocol's
         """The only part of a file; see ``parts.FileReader``."""

@@ -18,7 +18,7 @@ from landfall.landed.history import History, Life
 from landfall.landed.pieces import FoundRange
 from landfall.landed.what_counts import WhatCounts
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.source import Stretch
+from landfall.source import CoveredPrefix
 
 MAX_OFFSETS = 1_000_000
 """How many offsets are looked up at once: each COMMIT about them is read."""
@@ -48,12 +48,16 @@ class LandedBackup:
     def _what_counts(self) -> WhatCounts:
         return WhatCounts(self._history, self._field)
 
-    def first_stretch(self, tp: TopicPartition, topic_id: str, offsets: OffsetRange) -> Stretch:
+    def first_stretch(
+        self, tp: TopicPartition, topic_id: str, offsets: OffsetRange
+    ) -> CoveredPrefix:
         """See ``source.Backup``."""
         with self._lock:
             return self._first_stretch(tp, topic_id, offsets)
 
-    def _first_stretch(self, tp: TopicPartition, topic_id: str, offsets: OffsetRange) -> Stretch:
+    def _first_stretch(
+        self, tp: TopicPartition, topic_id: str, offsets: OffsetRange
+    ) -> CoveredPrefix:
         self._history.follow()
         life = self._history.life(tp)
         if life is None or life.topic_id != topic_id:
@@ -63,7 +67,7 @@ class LandedBackup:
             return _lacking(before, f"{self.group} began at offset {life.start}", tp)
         if life.end <= offsets.start < life.committed:
             committed = OffsetRange(offsets.start, min(offsets.end, life.committed))
-            return Stretch(committed, self._unconfirmed(tp, life), is_committed=True)
+            return CoveredPrefix(committed, self._unconfirmed(tp, life), is_committed=True)
         if offsets.start >= life.end:
             why = f"{self.group} has landed it up to offset {life.end}"
             return replace(_lacking(offsets, why, tp), is_final=life.ended >= 0)
@@ -79,7 +83,7 @@ class LandedBackup:
             "them visible: see that it runs and that its store answers",
         )
 
-    def _within(self, slice_: Slice, life: Life) -> Stretch:
+    def _within(self, slice_: Slice, life: Life) -> CoveredPrefix:
         """The first stretch of a range that the other group has dealt with."""
         tp = slice_.topic_partition
         stretch, why = first_stretch(
@@ -87,7 +91,7 @@ class LandedBackup:
             self._what_counts.of(slice_, life).found,
             lambda offset: pieces.not_landed(self.group, tp, offset),
         )
-        return Stretch(stretch, why, is_final=why is not None)
+        return CoveredPrefix(stretch, why, is_final=why is not None)
 
 
 def another_topic(group: str, life: Life | None, topic_id: str) -> str:
@@ -99,8 +103,8 @@ def another_topic(group: str, life: Life | None, topic_id: str) -> str:
     )
 
 
-def _lacking(offsets: OffsetRange, why: str, tp: TopicPartition) -> Stretch:
-    return Stretch(offsets, Stalled(Reason.DATA_LOSS, f"{tp}: {why}"), is_final=True)
+def _lacking(offsets: OffsetRange, why: str, tp: TopicPartition) -> CoveredPrefix:
+    return CoveredPrefix(offsets, Stalled(Reason.DATA_LOSS, f"{tp}: {why}"), is_final=True)
 
 
 def first_stretch(

@@ -28,7 +28,7 @@ from landfall.ledger.effects import (
     effects,
 )
 from landfall.ledger.offsets import OffsetRange, TopicPartition
-from landfall.ledger.segments import GROUP_SIZE, Entry, entries_of
+from landfall.ledger.segments import GROUP_SIZE, SegmentEntry, entries_of
 from landfall.ledger.task_results import LandedObject
 
 _ABOUT = RangeLanded | RangeSkipped | LettersReplayed | ObjectsReplaced
@@ -81,9 +81,9 @@ class History:
         self._read_through = -1
         self._replays = set[int]()
         self._due: dict[int, tuple[Sequence[LandedObject], _ByTopicPartition]] = {}
-        self._live: dict[TopicPartition, list[Entry]] = {}
+        self._live: dict[TopicPartition, list[SegmentEntry]] = {}
         self._segments: dict[str, StoredSegment] = {}
-        self._catalogs: dict[TopicPartition, tuple[int, list[Entry]]] = {}
+        self._catalogs: dict[TopicPartition, tuple[int, list[SegmentEntry]]] = {}
         self._begun: dict[TopicPartition, Life] = {}
 
     def follow(self) -> None:
@@ -201,7 +201,7 @@ class History:
             raise Retry(f"{self.lane.group}: slot {seq} of its ledger was rolled up meanwhile")
         return body
 
-    def _new_entries(self, state: State, seqs: range) -> Iterator[Entry]:
+    def _new_entries(self, state: State, seqs: range) -> Iterator[SegmentEntry]:
         """Index entries of slots that no segment holds, as far as they are selected."""
         with ThreadPoolExecutor(PARALLEL_READS) as pool:
             bodies = pool.map(lambda seq: self._body(state, seq), seqs)
@@ -246,7 +246,7 @@ class History:
             self._segments[key] = StoredSegment(self.lane.slots, key)
         return self._segments[key]
 
-    def _catalog(self, tp: TopicPartition) -> list[Entry]:
+    def _catalog(self, tp: TopicPartition) -> list[SegmentEntry]:
         """Return the segments with entries of a topic partition, in order."""
         segments = self.state.segments
         known, found = self._catalogs.get(tp, (-1, []))
@@ -261,7 +261,7 @@ class History:
 
     def _stored(
         self, tp: TopicPartition, life: Life, offsets: OffsetRange
-    ) -> Iterator[tuple[StoredSegment, list[Entry]]]:
+    ) -> Iterator[tuple[StoredSegment, list[SegmentEntry]]]:
         """The segments with something about these offsets, each with what it is about."""
         by_first = {rolled.first: rolled for rolled in self.state.segments}
         wanted = dict.fromkeys(e.at for e in self._catalog(tp) if _overlaps(e, offsets))
@@ -319,15 +319,15 @@ class History:
         return max(ends)
 
 
-def _is_within(entry: Entry, life: Life) -> bool:
+def _is_within(entry: SegmentEntry, life: Life) -> bool:
     return life.began < entry.at and (life.ended < 0 or entry.at < life.ended)
 
 
-def _concerns(entry: Entry, life: Life, offsets: OffsetRange) -> bool:
+def _concerns(entry: SegmentEntry, life: Life, offsets: OffsetRange) -> bool:
     return _is_within(entry, life) and _overlaps(entry, offsets)
 
 
-def _overlaps(entry: Entry, offsets: OffsetRange) -> bool:
+def _overlaps(entry: SegmentEntry, offsets: OffsetRange) -> bool:
     return entry.start < offsets.end and offsets.start < entry.end
 
 

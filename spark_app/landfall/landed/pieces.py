@@ -25,7 +25,7 @@ from landfall.ledger.effects import (
 )
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, Replaced
+from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, ReplacementList
 from landfall.ledger.replace.replacing import changes_rows
 from landfall.ledger.task_results import (
     DecidedObject,
@@ -62,7 +62,7 @@ class Piece(DecidedObject):
 
 
 @dataclass(frozen=True)
-class Held:
+class RangeContents:
     """What holds the records of a range.
 
     Attributes:
@@ -113,7 +113,7 @@ class Counting:
     mixed: dict[str, FoundRange] = field(default_factory=dict)
     faults: list[FoundRange] = field(default_factory=list)
     expired: int = -1
-    _before: dict[int, "_Before"] = field(default_factory=dict)
+    _before: dict[int, "_EarlierPieces"] = field(default_factory=dict)
     _sections: dict[str, frozenset["Bounds"]] = field(default_factory=dict)
     _replayed: dict[str, frozenset["Bounds"]] = field(default_factory=dict)
 
@@ -132,7 +132,7 @@ class Counting:
             if any(first < offsets.end and offsets.start <= last for first, last in bounds):
                 yield piece
 
-    def take(self, record: Record, listed: Replaced | None) -> None:
+    def take(self, record: Record, listed: ReplacementList | None) -> None:
         """Take the next record in, with the list of a REPLACE that is applied."""
         for effect in effects(record, self.slice_.topic_partition):
             match effect:
@@ -172,7 +172,7 @@ class Counting:
             self.pieces[each.upload.key] = Piece(seq, each, *bounds, rows=None)
             self._sections[each.upload.key] = frozenset([bounds])
 
-    def _replace(self, record: Replace, listed: Replaced) -> None:
+    def _replace(self, record: Replace, listed: ReplacementList) -> None:
         seq, retired = record.header.seq, dict[str, frozenset[Bounds]]()
         replayed = frozenset[Bounds]()
         for key in (each.key for each in listed.retire):
@@ -181,11 +181,13 @@ class Counting:
             replayed |= self._replayed.pop(key, frozenset())
             if sections := self._sections.pop(key, None):
                 retired[object_names.renamed(key, 0)] = sections
-        before = self._before.get(record.undoes, _Before(self._landed_again(seq, listed), {}))
+        before = self._before.get(
+            record.undoes, _EarlierPieces(self._landed_again(seq, listed), {})
+        )
         if changes_rows(record.purpose, record.undoes):
             unnamed = self._without_unnamed(record)
             swapped = self._swapped(record, before.ranges)
-            self._before[seq] = _Before(swapped, retired, replayed, unnamed)
+            self._before[seq] = _EarlierPieces(swapped, retired, replayed, unnamed)
             for key, (piece, sections) in before.unnamed.items():
                 self.pieces[key], self._sections[key] = piece, sections
         # A backfill lands the records themselves again: none of its rows is of a REPLAY.
@@ -197,7 +199,7 @@ class Counting:
             if found := self._rows_of(new, left_out, known):
                 self._put(seq, new, found)
 
-    def _landed_again(self, seq: int, listed: Replaced) -> list[CountingRange]:
+    def _landed_again(self, seq: int, listed: ReplacementList) -> list[CountingRange]:
         tp = self.slice_.topic_partition
         pieces = (each for each in listed.landed_again if each.piece.topic_partition == tp)
         return [CountingRange(seq, each) for each in pieces]
@@ -230,7 +232,7 @@ class Counting:
         new: NewObject,
         left_out: frozenset["Bounds"],
         known: frozenset[tuple[str, "Bounds"]] | None,
-    ) -> "_Rows | None":
+    ) -> "_PieceRows | None":
         """Return the rows of a new object of this life of the topic partition; None if none is.
 
         Sections outside the slice are left out: no caller asks for them, and a REPLAY that landed
@@ -262,10 +264,10 @@ class Counting:
         if not rows:
             return None
         is_whole = len(rows) == len(new.sections)
-        return _Rows(frozenset(bounds), None if is_whole else tuple(rows))
+        return _PieceRows(frozenset(bounds), None if is_whole else tuple(rows))
 
     def _known(
-        self, sources: Mapping[str, frozenset["Bounds"]], listed: Replaced
+        self, sources: Mapping[str, frozenset["Bounds"]], listed: ReplacementList
     ) -> "frozenset[tuple[str, Bounds]]":
         """The folders and bounds of sections that new objects may be made of.
 
@@ -285,7 +287,7 @@ class Counting:
         offsets = self.slice_.offsets
         return bounds[0] < offsets.end and offsets.start <= bounds[1]
 
-    def _put(self, seq: int, new: NewObject, rows: "_Rows") -> None:
+    def _put(self, seq: int, new: NewObject, rows: "_PieceRows") -> None:
         key = new.key
         first = min(first for first, _ in rows.bounds)
         last = max(last for _, last in rows.bounds)
@@ -313,7 +315,7 @@ Bounds = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _PieceRows:
     """The rows of an object that are of the topic partition: their sections, and where they are."""
 
     bounds: frozenset[Bounds]
@@ -321,7 +323,7 @@ class _Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
+class _EarlierPieces:
     """What a backfill, or its undoing, has replaced by other ranges and objects."""
 
     ranges: list[CountingRange]
@@ -338,7 +340,7 @@ def counting(
     group: str,
     slice_: Slice,
     records: Iterable[Record],
-    lists: Mapping[int, Replaced],
+    lists: Mapping[int, ReplacementList],
     expired: int = -1,
 ) -> Counting:
     """Return what counts of a slice.
@@ -356,13 +358,13 @@ def counting(
     return found
 
 
-def held(counting: Counting) -> Held:
+def held(counting: Counting) -> RangeContents:
     """What holds the records of a slice, up to the first that cannot be read."""
     end, why = _covered(counting)
     start = counting.slice_.offsets.start
     pieces = counting.pieces_with(OffsetRange(start, end)) if start < end else ()
     in_order = sorted(pieces, key=lambda p: (p.first_offset, p.key))
-    return Held(tuple(in_order), end, why)
+    return RangeContents(tuple(in_order), end, why)
 
 
 def _why_left_out(group: str, landed: LandedSlice | LandedAgain | ReplayedSlice) -> Stalled | None:

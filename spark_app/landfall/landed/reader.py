@@ -20,7 +20,7 @@ from landfall.landed.backup import another_topic
 from landfall.landed.fetching import FetchAhead
 from landfall.landed.history import History, Life
 from landfall.landed.merging import chunks, merged
-from landfall.landed.pieces import Held, Piece
+from landfall.landed.pieces import Piece, RangeContents
 from landfall.landed.rows import of_parquet, of_sequence_file
 from landfall.landed.what_counts import WhatCounts
 from landfall.lane.expired_letters import read_expired
@@ -107,7 +107,7 @@ class LandedReader:
 
     # -------------------------------------------------------------------------------- what holds it
 
-    def _held(self, slice_: Slice) -> Held:
+    def _held(self, slice_: Slice) -> RangeContents:
         life = self._life(slice_)
         return pieces.held(self._what_counts.of(slice_, life))
 
@@ -129,7 +129,7 @@ class LandedReader:
 
     # -------------------------------------------------------------------------------------- reading
 
-    def _tables(self, slice_: Slice, held: Held) -> Iterator[pa.Table]:
+    def _tables(self, slice_: Slice, held: RangeContents) -> Iterator[pa.Table]:
         offsets = OffsetRange(slice_.offsets.start, held.end)
         tp = slice_.topic_partition
         with FetchAhead(self._store, held.pieces) as ahead:

@@ -12,10 +12,10 @@ from landfall.ledger import Replace
 from landfall.ledger.effects import SpecOpened, effects
 from landfall.ledger.names import object_names
 from landfall.ledger.opened import MadeIn
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.task_results import DecidedObject
 
-Lists = Mapping[int, tuple[Replace, Replaced]]
+Lists = Mapping[int, tuple[Replace, ReplacementList]]
 """REPLACEs with their lists, by slot."""
 _NO_LISTS: Lists = MappingProxyType({})
 
@@ -53,7 +53,7 @@ class LandedBy:
         for slot in lists:
             self._replace(slot)
 
-    def _replace(self, slot: int) -> tuple[Replace, Replaced]:
+    def _replace(self, slot: int) -> tuple[Replace, ReplacementList]:
         found = self._lists.get(slot)
         if found is None:
             found = read_replace(self._history.lane, self._history.state, slot)

@@ -5,7 +5,7 @@ from landfall.lane.reading import Lane
 from landfall.lane.segments import StoredSegment
 from landfall.ledger import Record, State
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.segments import GROUP_SIZE, Entry
+from landfall.ledger.segments import GROUP_SIZE, SegmentEntry
 
 
 def records_in_segments(lane: Lane, tp: TopicPartition, offset: int) -> list[Record] | None:
@@ -51,5 +51,5 @@ def _candidates(
     return found
 
 
-def _last_begin(about: list[Entry]) -> int:
+def _last_begin(about: list[SegmentEntry]) -> int:
     return max((i for i, entry in enumerate(about) if entry.begins), default=0)

@@ -19,7 +19,7 @@ from landfall.ledger import (
     ledger_error,
     time_of,
 )
-from landfall.ledger.replace.replacement_lists import Replaced, decode_list
+from landfall.ledger.replace.replacement_lists import ReplacementList, decode_list
 from landfall.store import Slots
 
 
@@ -28,7 +28,7 @@ def has_replaced(state: State) -> bool:
     return bool(state.replaced) or state.replaced_known_from >= 0
 
 
-def read_replaced(slots: Slots, seq: int, named: Replacement) -> Replaced:
+def read_replaced(slots: Slots, seq: int, named: Replacement) -> ReplacementList:
     """The objects in the list that the REPLACE of slot ``seq`` names.
 
     Raises:
@@ -41,7 +41,7 @@ def read_replaced(slots: Slots, seq: int, named: Replacement) -> Replaced:
         raise ledger_error(seq, str(error)) from error
 
 
-def read_replace(lane: Lane, state: State, slot: int) -> tuple[Replace, Replaced]:
+def read_replace(lane: Lane, state: State, slot: int) -> tuple[Replace, ReplacementList]:
     """The REPLACE in a slot, and its list.
 
     Raises:
@@ -60,7 +60,7 @@ def read_replace(lane: Lane, state: State, slot: int) -> tuple[Replace, Replaced
 
 def read_applied(
     slots: Slots, records: Iterable[Record], through: int
-) -> Iterator[tuple[Replace, Replaced]]:
+) -> Iterator[tuple[Replace, ReplacementList]]:
     """The REPLACEs among records that are applied up to a slot, in order, with their lists.
 
     Raises:
@@ -72,14 +72,14 @@ def read_applied(
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedSlot:
     """The record that called a REPLACE applied: its slot, and when it was written."""
 
     slot: int
     time: datetime
 
 
-def applied_by(lane: Lane, state: State, slot: int) -> Applied:
+def applied_by(lane: Lane, state: State, slot: int) -> AppliedSlot:
     """Return the record that called the REPLACE in a slot applied.
 
     Raises:
@@ -92,5 +92,5 @@ def applied_by(lane: Lane, state: State, slot: int) -> Applied:
             raise ledger_error(seq, f"missing: slot {slot} has kept copies of what retired")
         header = decode(seq, body).header
         if header.applied_through >= slot:
-            return Applied(seq, time_of(seq, header.time))
+            return AppliedSlot(seq, time_of(seq, header.time))
     raise Retry(f"slot {slot} is not called applied yet")

@@ -8,7 +8,7 @@ from landfall.errors import Stalled
 from landfall.ledger import Record, Replace, Rolled, State, segments
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, TopicPartition
-from landfall.ledger.segments import NAMED_KINDS, Directory, Entry, tag_of
+from landfall.ledger.segments import NAMED_KINDS, Directory, SegmentEntry, tag_of
 from landfall.store import Slots
 
 TAIL_BYTES = 64 * 1024
@@ -103,12 +103,12 @@ class StoredSegment:
             return range(self.directory.first, self.directory.last + 1)
         return {seq for kind in kinds for seq in known.get(tag_of(kind), ())}
 
-    def _blocks(self) -> Iterator[tuple[segments.Block, int]]:
+    def _blocks(self) -> Iterator[tuple[segments.SegmentBlock, int]]:
         """Its blocks, each with the number of the slot that follows it."""
         blocks, last = self.directory.blocks, self.directory.last
         yield from zip(blocks, (*(b.first for b in blocks[1:]), last + 1), strict=True)
 
-    def _bodies(self, blocks: Sequence[segments.Block]) -> Iterator[tuple[int, bytes]]:
+    def _bodies(self, blocks: Sequence[segments.SegmentBlock]) -> Iterator[tuple[int, bytes]]:
         """Numbers and bytes of the slots in some of its blocks, which are in order."""
         wanted = [*blocks]
         while wanted:
@@ -138,7 +138,9 @@ class StoredSegment:
                     if seq <= last:
                         yield seq, body
 
-    def _packed(self, blocks: Sequence[segments.Block]) -> list[tuple[segments.Block, bytes]]:
+    def _packed(
+        self, blocks: Sequence[segments.SegmentBlock]
+    ) -> list[tuple[segments.SegmentBlock, bytes]]:
         """Blocks that follow each other, with their bytes, read with one request."""
         start, last = blocks[0].start, blocks[-1]
         read = self._read(start, last.start + last.length - start)
@@ -149,23 +151,23 @@ class StoredSegment:
         block = next(b for b in reversed(self.directory.blocks) if b.first <= seq)
         return self._block(self._read(block.start, block.length))[seq - block.first]
 
-    def index(self, tp: TopicPartition) -> list[Entry]:
+    def index(self, tp: TopicPartition) -> list[SegmentEntry]:
         """Return its slots with entries of a topic partition."""
         return self._entries(self.directory.index, tp)
 
-    def catalog(self, tp: TopicPartition) -> list[Entry]:
+    def catalog(self, tp: TopicPartition) -> list[SegmentEntry]:
         """The segments of its group, up to this one, that concern a topic partition."""
         return self._entries(self.directory.catalog, tp)
 
-    def catalog_bucket(self, number: int) -> tuple[Entry, ...]:
+    def catalog_bucket(self, number: int) -> tuple[SegmentEntry, ...]:
         """The entries of the catalog in a bucket."""
         return self._bucket(self.directory.catalog[number])
 
-    def _entries(self, spans: tuple[segments.Span, ...], tp: TopicPartition) -> list[Entry]:
+    def _entries(self, spans: tuple[segments.Span, ...], tp: TopicPartition) -> list[SegmentEntry]:
         found = self._bucket(spans[segments.bucket_of(tp.topic, tp.partition)])
         return [entry for entry in found if entry.concerns(tp)]
 
-    def _bucket(self, span: segments.Span) -> tuple[Entry, ...]:
+    def _bucket(self, span: segments.Span) -> tuple[SegmentEntry, ...]:
         packed = self._read(span.start, span.length) if span.length else b""
         try:
             return segments.read_entries(packed)

@@ -67,7 +67,7 @@ from landfall.ledger.records import (
 from landfall.ledger.state import (
     MAY_FOLLOW,
     EndedRun,
-    Feed,
+    FeedState,
     LaneOwnership,
     LeasedPart,
     Leasing,
@@ -98,7 +98,7 @@ __all__ = [
     "EndedRun",
     "Entry",
     "Extend",
-    "Feed",
+    "FeedState",
     "Finalize",
     "Header",
     "Hole",

@@ -13,10 +13,10 @@ from itertools import product
 from landfall.ledger.entries import Purpose
 from landfall.ledger.names.object_names import parse_key, renamed
 from landfall.ledger.records import Replace
-from landfall.ledger.replace.replacement_lists import NewObject, Replaced, Section
+from landfall.ledger.replace.replacement_lists import NewObject, ReplacementList, Section
 from landfall.ledger.task_results import DecidedObject, ObjectKind
 
-Read = Callable[[int], tuple[Replace, Replaced]]
+Read = Callable[[int], tuple[Replace, ReplacementList]]
 """Gives the REPLACE in a slot, and its list."""
 
 KEPT_LISTS = 4
@@ -34,7 +34,7 @@ class MadeIn:
         self._lists: dict[int, _List] = {}
         self._known: dict[str, int] = {}
 
-    def replace(self, slot: int) -> tuple[Replace, Replaced]:
+    def replace(self, slot: int) -> tuple[Replace, ReplacementList]:
         """The REPLACE in a slot, and its list: read once for this and for ``slot``."""
         found = self._list(slot)
         return found.record, found.listed
@@ -99,7 +99,7 @@ class MadeIn:
 class _List:
     """The objects of data in the list of a REPLACE, by what they are looked up by."""
 
-    def __init__(self, record: Replace, listed: Replaced) -> None:
+    def __init__(self, record: Replace, listed: ReplacementList) -> None:
         retire = [each for each in listed.retire if each.landed.kind is ObjectKind.DATA]
         self.record = record
         self.listed = listed
@@ -115,7 +115,7 @@ class _List:
         return self._by_name.get(renamed(key, 0))
 
 
-def taken_back(record: Replace, listed: Replaced) -> int:
+def taken_back(record: Replace, listed: ReplacementList) -> int:
     """The slot of the REPLACE that a record undoes; -1 if it undoes none.
 
     Earlier software has not written it for a merge, and has undone only what was the last in all

@@ -15,7 +15,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import (
     Run,
 )
-from landfall.ledger.state import KEPT_RUNS, EndedRun, Feed, State
+from landfall.ledger.state import KEPT_RUNS, EndedRun, FeedState, State
 from landfall.ledger.totals import Work
 
 
@@ -98,7 +98,7 @@ def _check_topics(state: State, record: Run) -> None:
         raise ValueError(f"ends a run of {min(ends)}, which is not in the lane")
 
 
-def _check_feed(tp: TopicPartition, feed: Feed | None, end_offset: int) -> None:
+def _check_feed(tp: TopicPartition, feed: FeedState | None, end_offset: int) -> None:
     """Raise ``ValueError`` unless the run ends a feed where its numbers do, and none is parked."""
     if feed is None:
         return

@@ -68,7 +68,7 @@ class Span(msgspec.Struct, frozen=True, array_like=True):
     length: int
 
 
-class Block(msgspec.Struct, frozen=True, array_like=True):
+class SegmentBlock(msgspec.Struct, frozen=True, array_like=True):
     """A member that holds slots, from slot ``first`` on."""
 
     first: int
@@ -96,7 +96,7 @@ class Directory(msgspec.Struct, frozen=True):
     epoch: int
     epochs: tuple[int, ...]
     ordinal: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[SegmentBlock, ...]
     index: tuple[Span, ...]
     catalog: tuple[Span, ...]
     kinds: Mapping[str, tuple[int, ...]] | None = None
@@ -109,7 +109,7 @@ class Directory(msgspec.Struct, frozen=True):
             yield from ((epoch, index) for index in range(1, end - start - 1))
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class SegmentEntry(msgspec.Struct, frozen=True, array_like=True):
     """Slot or segment ``at`` concerns ``offsets`` of a topic partition.
 
     ``begins`` means that the topic partition enters or leaves there: a recreated topic's offsets
@@ -128,11 +128,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         return (self.topic, self.partition) == (tp.topic, tp.partition)
 
 
-_entries = msgspec.json.Decoder(tuple[Entry, ...])
+_entries = msgspec.json.Decoder(tuple[SegmentEntry, ...])
 _directory = msgspec.json.Decoder(Directory)
 _encoder = msgspec.json.Encoder()
 
-Bucket = Callable[[int], tuple[Entry, ...]]
+Bucket = Callable[[int], tuple[SegmentEntry, ...]]
 """What an earlier catalog has in a bucket."""
 
 
@@ -165,12 +165,12 @@ def build(group: str, first: int, ordinal: int, bodies: Sequence[bytes], catalog
         ValueError: a slot has a line break, or the last is no OPEN.
         Stalled: LEDGER_BROKEN, a slot is not a record.
     """
-    out, blocks = bytearray(), list[Block]()
+    out, blocks = bytearray(), list[SegmentBlock]()
     for block_first, lines in _blocks(first, bodies):
         member = _packed(b"".join(lines))
-        blocks.append(Block(block_first, len(out), len(member)))
+        blocks.append(SegmentBlock(block_first, len(out), len(member)))
         out += member
-    buckets: list[list[Entry]] = [[] for _ in range(BUCKETS)]
+    buckets: list[list[SegmentEntry]] = [[] for _ in range(BUCKETS)]
     epochs, record = [first], None
     kinds: dict[str, tuple[int, ...]] = {}
     for seq, body in enumerate(bodies, first):
@@ -226,7 +226,7 @@ def read_directory(packed: bytes) -> Directory:
     return untrusted_json.decode_by(_directory.decode, _unpacked(packed))
 
 
-def read_entries(packed: bytes) -> tuple[Entry, ...]:
+def read_entries(packed: bytes) -> tuple[SegmentEntry, ...]:
     """The entries in a bucket.
 
     Raises:
@@ -270,12 +270,12 @@ def _blocks(first: int, bodies: Iterable[bytes]) -> Iterator[tuple[int, list[byt
         yield first, lines
 
 
-def entries_of(group: str, record: Record) -> Iterator[Entry]:  # noqa: C901, PLR0912  # one arm per record type
+def entries_of(group: str, record: Record) -> Iterator[SegmentEntry]:  # noqa: C901, PLR0912  # one arm per record type
     """The offsets that a record concerns."""
     seq = record.header.seq
 
-    def entry(tp: TopicPartition, offsets: OffsetRange, *, begins: bool = False) -> Entry:
-        return Entry(
+    def entry(tp: TopicPartition, offsets: OffsetRange, *, begins: bool = False) -> SegmentEntry:
+        return SegmentEntry(
             topic=tp.topic,
             partition=tp.partition,
             at=seq,
@@ -320,14 +320,14 @@ def _span_of(numbers: Sequence[int]) -> OffsetRange:
     return OffsetRange(part_offsets(min(numbers)).start, part_offsets(max(numbers)).end)
 
 
-def _summary(first: int, entries: Iterable[Entry]) -> list[Entry]:
+def _summary(first: int, entries: Iterable[SegmentEntry]) -> list[SegmentEntry]:
     """One entry per topic partition and life: that the segment from slot ``first`` on has them."""
-    found: dict[tuple[str, int], list[Entry]] = {}
+    found: dict[tuple[str, int], list[SegmentEntry]] = {}
     for e in entries:
         own = found.setdefault((e.topic, e.partition), [])
         if e.begins or not own:
             own.append(
-                Entry(
+                SegmentEntry(
                     topic=e.topic,
                     partition=e.partition,
                     at=first,
@@ -339,7 +339,7 @@ def _summary(first: int, entries: Iterable[Entry]) -> list[Entry]:
             continue
         last = own[-1]
         start = e.start if last.start == last.end else min(last.start, e.start)
-        own[-1] = Entry(
+        own[-1] = SegmentEntry(
             topic=e.topic,
             partition=e.partition,
             at=first,
@@ -350,7 +350,7 @@ def _summary(first: int, entries: Iterable[Entry]) -> list[Entry]:
     return [e for own in found.values() for e in own]
 
 
-def _span(out: bytearray, entries: Sequence[Entry]) -> Span:
+def _span(out: bytearray, entries: Sequence[SegmentEntry]) -> Span:
     member = _packed(_encoder.encode(entries)) if entries else b""
     span = Span(len(out), len(member))
     out += member

@@ -12,7 +12,7 @@ from landfall import untrusted_json
 from landfall.ledger import (
     Blocked,
     EndedRun,
-    Feed,
+    FeedState,
     KnownFiles,
     LaneOwnership,
     LeasedPart,
@@ -35,7 +35,7 @@ from landfall.ledger.task_results import LandedObject
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-class _Landing(msgspec.Struct, frozen=True):
+class _StoredMember(msgspec.Struct, frozen=True):
     """A topic partition of the lane, with its checkpoint."""
 
     topic_partition: TopicPartition
@@ -75,7 +75,7 @@ class _Feed(msgspec.Struct, frozen=True, omit_defaults=True):
     leasing: _Leasing | None = None
 
 
-class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
+class _StoredState(msgspec.Struct, frozen=True, omit_defaults=True):
     """A state as it is stored, with lists of pairs for maps whose keys are not text."""
 
     seq: int
@@ -84,7 +84,7 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     epoch: int
     writer: str
     generation: int
-    landings: tuple[_Landing, ...]
+    landings: tuple[_StoredMember, ...]
     retired: tuple[tuple[TopicPartition, int], ...]
     unapplied: tuple[tuple[int, tuple[LandedObject, ...]], ...]
     applied_through: int
@@ -121,10 +121,11 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
 def encode_state(state: State) -> bytes:
     """The bytes of a snapshot; ``decode_state`` is the inverse. Equal states give equal bytes."""
     landings = (
-        _Landing(tp, state.checkpoint[tp], state.members[tp]) for tp in sorted(state.checkpoint)
+        _StoredMember(tp, state.checkpoint[tp], state.members[tp])
+        for tp in sorted(state.checkpoint)
     )
     return _encoder.encode(
-        _Stored(
+        _StoredState(
             seq=state.seq,
             tip=state.tip,
             holding=state.holding,
@@ -173,7 +174,7 @@ def decode_state(body: bytes) -> State:
     Raises:
         ValueError: the bytes are not a snapshot.
     """
-    stored = untrusted_json.decode(body, type=_Stored)
+    stored = untrusted_json.decode(body, type=_StoredState)
     return State(
         seq=stored.seq,
         tip=stored.tip,
@@ -217,7 +218,7 @@ def decode_state(body: bytes) -> State:
     )
 
 
-def _stored_feed(tp: TopicPartition, feed: Feed) -> _Feed:
+def _stored_feed(tp: TopicPartition, feed: FeedState) -> _Feed:
     parked, ignored = sorted(feed.parked.items()), sorted(feed.ignored.items())
     return _Feed(
         topic_partition=tp,
@@ -231,10 +232,10 @@ def _stored_feed(tp: TopicPartition, feed: Feed) -> _Feed:
     )
 
 
-def _feed(stored: _Feed) -> Feed:
+def _feed(stored: _Feed) -> FeedState:
     parked, ignored = dict(stored.parked), dict(stored.ignored)
     leasing = _leasing(stored.leasing)
-    return Feed(
+    return FeedState(
         end=stored.end,
         lists=stored.lists,
         known=stored.known,

@@ -170,7 +170,7 @@ class Leasing:
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class FeedState:
     """The state of a topic partition that has files.
 
     Attributes:
@@ -340,7 +340,7 @@ class State:
     runs: tuple[EndedRun, ...] = ()
     run_totals: Totals = field(default_factory=Totals)
     run_work: Work = field(default_factory=Work)
-    feeds: Mapping[TopicPartition, Feed] = field(default_factory=dict)
+    feeds: Mapping[TopicPartition, FeedState] = field(default_factory=dict)
     replacing: Mapping[int, PendingReplacement] = field(default_factory=dict)
     retiring: Mapping[int, PendingReplacement] = field(default_factory=dict)
     replaced: Mapping[str, int] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from landfall.api.route_pattern import Kind, Token, tokens
+from landfall.api.route_pattern import Token, TokenKind, tokens
 from landfall.api.spec import Route
 from landfall.pipeline.route.pattern import Pattern, PatternInput, parse_pattern
 from landfall.pipeline.timezones import EPOCH, Zone
@@ -266,15 +266,15 @@ def _levels(pattern: Sequence[Token]) -> Iterator[_Level]:
     """The directories that stand for periods: those that name a time, and the last one."""
     parts: list[list[Token]] = [[]]
     for token in pattern:
-        first, *others = token.text.split("/") if token.kind is Kind.TEXT else ("",)
-        parts[-1].append(Token(Kind.TEXT, first) if token.kind is Kind.TEXT else token)
-        parts += [[Token(Kind.TEXT, text)] for text in others]
+        first, *others = token.text.split("/") if token.kind is TokenKind.TEXT else ("",)
+        parts[-1].append(Token(TokenKind.TEXT, first) if token.kind is TokenKind.TEXT else token)
+        parts += [[Token(TokenKind.TEXT, text)] for text in others]
     for depth in range(1, len(parts) + 1):
         above = [token for part in parts[:depth] for token in part]
         unit, minutes = _unit(above)
         is_named = any(_is_time(token) for token in parts[depth - 1])
         if unit is not None and (is_named or depth == len(parts)):
-            plain = all(token.kind is Kind.TEXT or _is_time(token) for token in above)
+            plain = all(token.kind is TokenKind.TEXT or _is_time(token) for token in above)
             yield _Level(
                 depth=depth,
                 unit=unit,
@@ -285,13 +285,13 @@ def _levels(pattern: Sequence[Token]) -> Iterator[_Level]:
 
 
 def _is_time(token: Token) -> bool:
-    return token.kind in {Kind.DIRECTIVE, Kind.MINUTES}
+    return token.kind in {TokenKind.DIRECTIVE, TokenKind.MINUTES}
 
 
 def _unit(pattern: Sequence[Token]) -> tuple[Unit | None, int]:
     """The unit that these tokens name, and its minutes; None if not the whole of one."""
-    named = {_SAME.get(t.text, t.text) for t in pattern if t.kind is Kind.DIRECTIVE}
-    widths = [int(t.text) for t in pattern if t.kind is Kind.MINUTES]
+    named = {_SAME.get(t.text, t.text) for t in pattern if t.kind is TokenKind.DIRECTIVE}
+    widths = [int(t.text) for t in pattern if t.kind is TokenKind.MINUTES]
     clock, dates = named & {"%H", "%M", "%S"}, named - {"%H", "%M", "%S"}
     units = [unit for unit, needed in _NAMED if needed <= dates]
     found = max(units, key=list(Unit).index, default=None)
@@ -313,11 +313,11 @@ def _expression(parts: Sequence[Sequence[Token]]) -> str:
     known: set[str] = set()
 
     def of(token: Token) -> str:
-        if token.kind is Kind.TEXT:
+        if token.kind is TokenKind.TEXT:
             return re.escape(token.text)
         if not _is_time(token):
             return "[^/]*"
-        name = token.text[1:] if token.kind is Kind.DIRECTIVE else "minutes"
+        name = token.text[1:] if token.kind is TokenKind.DIRECTIVE else "minutes"
         shape = _DIGITS.get(token.text, r"\d\d")
         if name in known:
             return f"(?:{shape})"

@@ -20,7 +20,7 @@ PUBLISHERS: Mapping[str, str] = {
     "Iceberg": "landfall.publish.iceberg:Iceberg",
     "Delta": "landfall.publish.delta:Delta",
     "BigQuery": "landfall.publish.bigquery:BigQuery",
-    "Kafka": "landfall.publish.events.kafka:Kafka",
+    "Kafka": "landfall.publish.events.kafka:KafkaEvents",
     "Webhook": "landfall.publish.events.webhook:Webhook",
     "OpenLineage": "landfall.publish.events.openlineage:OpenLineage",
     "Airflow": "landfall.publish.events.airflow:Airflow",

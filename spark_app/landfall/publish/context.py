@@ -8,7 +8,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.api.spec.publish import PublisherEntry
 from landfall.lane import Lane
 from landfall.ledger.names.object_names import ObjectName, parse_key
-from landfall.publish.cursor import Cursor
+from landfall.publish.cursor import PublisherCursor
 from landfall.publish.following import Follower
 from landfall.store import Store
 
@@ -39,10 +39,10 @@ class Context:
         lane = Lane(self.store, self.group.metadata.name, self.lane)
         return Follower(lane, advanced=advanced)
 
-    def cursor(self, destination: str) -> Cursor:
+    def cursor(self, destination: str) -> PublisherCursor:
         """Return the hint at the position in a destination with this identity."""
         lane = self.group.metadata.name, self.lane
-        return Cursor.of(self.store, lane, self.name, destination)
+        return PublisherCursor.of(self.store, lane, self.name, destination)
 
     def object_name(self, key: str) -> ObjectName | None:
         """The parts of a data object's key; None if its topic is not published."""

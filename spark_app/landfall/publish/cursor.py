@@ -39,7 +39,7 @@ class Position:
         return min((self.through, *self.lacking.values()))
 
 
-class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
+class _StoredPosition(msgspec.Struct, frozen=True, omit_defaults=True):
     """The persisted form; the names of the fields are the format."""
 
     through: int
@@ -49,7 +49,7 @@ class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
     lacking: dict[str, int] = {}
 
 
-class Cursor:
+class PublisherCursor:
     """The position of one publisher.
 
     It belongs to a destination, named by all that identifies it: a publisher that is pointed
@@ -63,7 +63,9 @@ class Cursor:
         self._destination = destination
 
     @classmethod
-    def of(cls, slots: Slots, lane: tuple[str, str], name: str, destination: str) -> "Cursor":
+    def of(
+        cls, slots: Slots, lane: tuple[str, str], name: str, destination: str
+    ) -> "PublisherCursor":
         """The cursor of a publisher by its name, in a lane: its group and its name."""
         return cls(slots, cursor_key(*lane, name), destination)
 
@@ -75,7 +77,7 @@ class Cursor:
         """
         body = self._slots.read(self._key)
         try:
-            found = untrusted_json.decode(body or b"", type=_Stored)
+            found = untrusted_json.decode(body or b"", type=_StoredPosition)
         except msgspec.DecodeError:
             return Position()
         if found.destination != self._destination:
@@ -88,7 +90,7 @@ class Cursor:
         Raises:
             Retry: the store does not answer.
         """
-        stored = _Stored(
+        stored = _StoredPosition(
             through=position.through,
             tables=dict(position.tables),
             destination=self._destination,

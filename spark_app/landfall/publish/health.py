@@ -31,7 +31,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class TableFiles:
     """The data files of a table's current version.
 
     Attributes:
@@ -47,7 +47,7 @@ class Files:
     deletes: int = 0
 
     @classmethod
-    def of(cls, sizes: list[int], small_bytes: int, deletes: int = 0) -> "Files":
+    def of(cls, sizes: list[int], small_bytes: int, deletes: int = 0) -> "TableFiles":
         """The files of these sizes in bytes."""
         small = sum(size < small_bytes for size in sizes)
         return cls(len(sizes), sum(sizes), small, deletes)
@@ -69,7 +69,7 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
+class TableMetadata:
     """The files of a table's metadata.
 
     Attributes:
@@ -111,9 +111,9 @@ class Details:
             kept version names them.
     """
 
-    files: Files
+    files: TableFiles
     versions: Versions
-    metadata: Metadata
+    metadata: TableMetadata
     care: Care
     holds: tuple[Hold | None, ...] = ()
 

@@ -25,7 +25,7 @@ from operator import itemgetter
 
 from landfall.errors import Reason, Stalled
 from landfall.ledger.names.object_names import parse_key
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.task_results import ObjectKind
 from landfall.publish import ReplacedObjects, Stretch, VisibleObject
 from landfall.publish.table_position import TablePosition
@@ -224,7 +224,7 @@ def _some(keys: Collection[str]) -> str:
     return first if len(keys) == 1 else f"{first} and {len(keys) - 1} more"
 
 
-def groups_of(listed: Replaced, *, by_folder: bool) -> Iterator[frozenset[str]]:
+def groups_of(listed: ReplacementList, *, by_folder: bool) -> Iterator[frozenset[str]]:
     """The keys of the old and new data objects of a list that have offsets in common.
 
     Args:

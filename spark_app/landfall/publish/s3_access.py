@@ -25,7 +25,7 @@ MAX_AGE_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class S3Access:
+class S3Settings:
     """Settings of an S3 client; empty text for unset ones.
 
     Attributes:
@@ -80,7 +80,7 @@ class Recent(Generic[Value]):
         self._found = None
 
 
-def s3_access(settings: S3) -> S3Access:
+def s3_access(settings: S3) -> S3Settings:
     """Access to the bucket, with the credentials as they are now.
 
     Raises:
@@ -95,7 +95,7 @@ def s3_access(settings: S3) -> S3Access:
         endpoint = endpoint_of(settings)
     except (BotoCoreError, ClientError) as error:
         raise StoreAway(f"credentials of S3: {error}") from error
-    access = S3Access(
+    access = S3Settings(
         endpoint or "",
         region_of(settings) or "",
         settings.path_style or _is_address(settings.endpoint),

@@ -12,7 +12,7 @@ from typing import Protocol
 from landfall.errors import Stalled
 from landfall.publish import Published, Stretch
 from landfall.publish.context import Context
-from landfall.publish.cursor import Cursor, Position
+from landfall.publish.cursor import Position, PublisherCursor
 from landfall.publish.following import Follower
 
 
@@ -49,7 +49,7 @@ class StepPublisher:
     """
 
     context: Context
-    cursor: Cursor
+    cursor: PublisherCursor
     step: Step
     goes_on: bool = False
 

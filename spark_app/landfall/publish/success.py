@@ -22,7 +22,7 @@ from landfall.pipeline.calendar import Period, Unit
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Published, Stretch
 from landfall.publish.context import Context
-from landfall.publish.cursor import Cursor, Position
+from landfall.publish.cursor import Position, PublisherCursor
 from landfall.publish.finished import Calendars
 from landfall.publish.following import Follower
 
@@ -80,7 +80,7 @@ class SuccessPublisher:
     """
 
     context: Context
-    cursor: Cursor
+    cursor: PublisherCursor
     options: SuccessOptions
     late: int = 0
 
@@ -124,12 +124,12 @@ class SuccessPublisher:
         """See ``Publisher``. Markers stay."""
         self.cursor.write(Position())
 
-    def _read(self, stretch: Stretch, known: Mapping[str, int]) -> "_Found":
+    def _read(self, stretch: Stretch, known: Mapping[str, int]) -> "_MarkerChanges":
         """Return the directories that a stretch opens, and those to be marked."""
         objects = [o for o in stretch.objects if self.context.object_name(o.key)]
         folders = {folder: slot for folder, slot in known.items() if self._name(folder)}
         late = list(self._calendars.late(replace(stretch, objects=tuple(objects))))
-        found = _Found(folders, late=len(late))
+        found = _MarkerChanges(folders, late=len(late))
         for each in objects:
             name = parse_key(each.key)
             for period in self._calendars.of(name.topic).periods(name.output_partition):
@@ -141,7 +141,7 @@ class SuccessPublisher:
         self._finish(stretch, found)
         return found
 
-    def _finish(self, stretch: Stretch, found: "_Found") -> None:
+    def _finish(self, stretch: Stretch, found: "_MarkerChanges") -> None:
         """Move the directories that are complete at the end of the stretch to the markers."""
         horizons = {**stretch.horizons, **{each.topic: each.until for each in stretch.finished}}
         first = {each.topic: each.until for each in stretch.finished if each.before < 0}
@@ -167,7 +167,7 @@ class SuccessPublisher:
         """The start of the first of the ``lookback`` periods before the first horizon."""
         return self._calendars.of(topic).recent(unit, until, self.options.lookback)
 
-    def _forget(self, found: "_Found", ends: Mapping[tuple[str, str], list[int]]) -> None:
+    def _forget(self, found: "_MarkerChanges", ends: Mapping[tuple[str, str], list[int]]) -> None:
         """Drop the oldest directories of topics that never had a complete period."""
         kept = max(KEPT_PERIODS, self.options.lookback)
         bounds = {
@@ -198,7 +198,7 @@ class SuccessPublisher:
 
 
 @dataclass
-class _Found:
+class _MarkerChanges:
     """Directories with data that are not complete, with the last slot; and markers to create."""
 
     open: dict[str, int]

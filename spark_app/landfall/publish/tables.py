@@ -30,7 +30,7 @@ from landfall.publish import (
     VisibleObject,
 )
 from landfall.publish.context import Context
-from landfall.publish.cursor import Cursor, Position
+from landfall.publish.cursor import Position, PublisherCursor
 from landfall.publish.following import Follower
 from landfall.publish.health import Details, Question, Retained, TableHealth
 from landfall.publish.table_position import NONE
@@ -91,7 +91,7 @@ class Tables(Protocol):
 
 
 @dataclass(frozen=True)
-class Choice:
+class TableChoice:
     """The choice of objects that are published to tables.
 
     Attributes:
@@ -109,10 +109,10 @@ class ChoiceOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel", 
     start_at: Literal["Beginning"] | Annotated[int, msgspec.Meta(ge=0)] = "Beginning"
     skip: Annotated[tuple[str, ...], msgspec.Meta(max_length=1000)] = ()
 
-    def choice(self, root: str) -> Choice:
+    def choice(self, root: str) -> TableChoice:
         """Return the choice by the options; ``root`` is the URL of the output root."""
         start = 0 if self.start_at == "Beginning" else self.start_at
-        return Choice(start, skipped(self.skip, root))
+        return TableChoice(start, skipped(self.skip, root))
 
 
 def keeps_files(option: bool | None, context: Context) -> bool:  # noqa: FBT001  # of a publisher
@@ -187,12 +187,12 @@ class TablePublisher:
     """
 
     new_follower: Callable[[], Follower]
-    cursor: Cursor
+    cursor: PublisherCursor
     tables: Tables
     table_of: TableOf
     workers: int = 1
     follows_replacements: bool = False
-    choice: Choice = field(default_factory=Choice)
+    choice: TableChoice = field(default_factory=TableChoice)
     hold_of: HoldOf | None = None
     details_of: DetailsOf | None = None
 
@@ -201,7 +201,7 @@ class TablePublisher:
         at = self.cursor.read()
         done = Published(at.published)
         failures = _Failures(TOLERATED_SILENCE * self.workers)
-        nothing = _Part(Stretch(at.through, at.through, ()), at)
+        nothing = _TablePart(Stretch(at.through, at.through, ()), at)
         reached: list[int] = [at.through]
         lacking = dict(at.lacking)
 
@@ -250,7 +250,7 @@ class TablePublisher:
 
         def append(table: str) -> None:
             lacking.setdefault(table, parts[table].after)
-            self._append(table, _Part(parts[table], at))
+            self._append(table, _TablePart(parts[table], at))
             del lacking[table]
             counts.append(len(parts[table].objects))
 
@@ -420,7 +420,7 @@ class TablePublisher:
             for name, retired in found.items()
         }
 
-    def _append(self, table: str, part: "_Part") -> bool:
+    def _append(self, table: str, part: "_TablePart") -> bool:
         """Append a part of a stretch to its table, after what the table lacks.
 
         Nothing is left to append if no object up to the end of the stretch belongs to the table: it
@@ -460,7 +460,7 @@ class TablePublisher:
             pass
         return found
 
-    def _missed(self, table: str, position: int, until: "_Part") -> Stretch:
+    def _missed(self, table: str, position: int, until: "_TablePart") -> Stretch:
         """Return the first objects of a table after a position, and through where these are all."""
         through, emptied = until.stretch.through, until.at.emptied
         for stretch in self.new_follower().remaining(position):
@@ -472,7 +472,7 @@ class TablePublisher:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _TablePart:
     """The part of a stretch that concerns a table, and where its publisher is."""
 
     stretch: Stretch

@@ -40,7 +40,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Lane:
+class ComparedLane:
     """One of the two lanes that are compared.
 
     Attributes:
@@ -82,7 +82,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class RowSample:
     """A row that one lane has and the other has not; the offset is None if it is not kept."""
 
     key: str
@@ -92,7 +92,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FolderDifference:
     """A folder in both lanes.
 
     Attributes:
@@ -114,8 +114,8 @@ class Difference:
     new: Amount
     only_old: int
     only_new: int
-    old_sample: tuple[Sample, ...] = ()
-    new_sample: tuple[Sample, ...] = ()
+    old_sample: tuple[RowSample, ...] = ()
+    new_sample: tuple[RowSample, ...] = ()
     moved_sum: int = 0
     damaged: tuple[str, ...] = ()
 
@@ -136,7 +136,7 @@ class Difference:
         return object_names.is_system_key(f"{self.folder}/")
 
 
-def differences(old: Lane, new: Lane, sample: int) -> Iterator[Difference]:
+def differences(old: ComparedLane, new: ComparedLane, sample: int) -> Iterator[FolderDifference]:
     """Each folder that either lane has objects in, in order, with samples of so many rows.
 
     Raises:
@@ -149,7 +149,7 @@ def differences(old: Lane, new: Lane, sample: int) -> Iterator[Difference]:
         yield _difference(folder, (old, before), (new, after), sample)
 
 
-def total(folders: Iterable[Difference]) -> Difference:
+def total(folders: Iterable[FolderDifference]) -> FolderDifference:
     """Return the sum of both lanes in some folders, without samples."""
     some = list(folders)
     old, new = (
@@ -159,7 +159,7 @@ def total(folders: Iterable[Difference]) -> Difference:
     only_old, only_new = sum(each.only_old for each in some), sum(each.only_new for each in some)
     moved = sum(each.moved_sum for each in some) % _MODULUS
     damaged = tuple(why for each in some for why in each.damaged)
-    return Difference(
+    return FolderDifference(
         folder="",
         old=old,
         new=new,
@@ -171,12 +171,15 @@ def total(folders: Iterable[Difference]) -> Difference:
 
 
 def _difference(
-    folder: str, old: tuple[Lane, list[File]], new: tuple[Lane, list[File]], sample: int
-) -> Difference:
+    folder: str,
+    old: tuple[ComparedLane, list[File]],
+    new: tuple[ComparedLane, list[File]],
+    sample: int,
+) -> FolderDifference:
     damaged = dict[str, str]()
     hashes = [_hashes(*each, damaged) for each in (old, new)]
     only_old, only_new = _only(*hashes), _only(*reversed(hashes))
-    return Difference(
+    return FolderDifference(
         folder=folder,
         old=old[0].amount(old[1]),
         new=new[0].amount(new[1]),
@@ -224,7 +227,7 @@ def _only(one: Hashes, other: Hashes) -> _Only:
     return _Only(values[more], ours[more] - theirs[more])
 
 
-def _hashes(lane: Lane, files: Sequence[File], damaged: dict[str, str]) -> Hashes:
+def _hashes(lane: ComparedLane, files: Sequence[File], damaged: dict[str, str]) -> Hashes:
     found = [
         np.fromiter(map(hash, _identities(each.batch, typed=each.typed)), np.int64)
         for each in _batches(lane, files, damaged)
@@ -232,7 +235,9 @@ def _hashes(lane: Lane, files: Sequence[File], damaged: dict[str, str]) -> Hashe
     return np.concatenate([np.empty(0, np.int64), *found])
 
 
-def _samples(lane: Lane, files: Sequence[File], only: _Only, count: int) -> Iterator[Sample]:
+def _samples(
+    lane: ComparedLane, files: Sequence[File], only: _Only, count: int
+) -> Iterator[RowSample]:
     """The first rows with these hashes."""
     given, left = Counter[int](), min(count, only.total)
     for each in _batches(lane, files, {}) if left else ():
@@ -246,12 +251,12 @@ def _samples(lane: Lane, files: Sequence[File], only: _Only, count: int) -> Iter
                     return
 
 
-def _sample(file: File, row: int, one: pa.RecordBatch) -> Sample:
+def _sample(file: File, row: int, one: pa.RecordBatch) -> RowSample:
     columns: dict[str, Any] = plain_rows(one)[0]
     offset = columns.pop("offset", None)
     shown = columns["value"] if columns.keys() == {"value"} else columns
     text = shown.decode(errors="replace") if isinstance(shown, bytes) else str(shown)
-    return Sample(file.key, row, offset if isinstance(offset, int) else None, text)
+    return RowSample(file.key, row, offset if isinstance(offset, int) else None, text)
 
 
 @dataclass(frozen=True)
@@ -271,7 +276,9 @@ class _Batch:
     typed: bool
 
 
-def _batches(lane: Lane, files: Iterable[File], damaged: dict[str, str]) -> Iterator[_Batch]:
+def _batches(
+    lane: ComparedLane, files: Iterable[File], damaged: dict[str, str]
+) -> Iterator[_Batch]:
     """The rows of files that are compared."""
     for body in fetched(lane.store, files):
         try:
@@ -282,7 +289,7 @@ def _batches(lane: Lane, files: Iterable[File], damaged: dict[str, str]) -> Iter
             damaged[body.file.key] = str(stalled)
 
 
-def _batches_of(lane: Lane, body: Bytes) -> Iterator[_Batch]:
+def _batches_of(lane: ComparedLane, body: Bytes) -> Iterator[_Batch]:
     before, key = 0, body.file.key
     for batch, typed in _rows_of(lane, body):
         numbers = np.arange(before + 1, before + 1 + batch.num_rows)
@@ -295,7 +302,7 @@ def _batches_of(lane: Lane, body: Bytes) -> Iterator[_Batch]:
         yield _Batch(body.file, batch.filter(pa.array(mask)), numbers[mask], typed)
 
 
-def _rows_of(lane: Lane, body: Bytes) -> Iterator[tuple[pa.RecordBatch, bool]]:
+def _rows_of(lane: ComparedLane, body: Bytes) -> Iterator[tuple[pa.RecordBatch, bool]]:
     """All rows of an object, and whether they have columns of their own."""
     if object_names.is_system_key(body.file.key):
         for batch in rows.batches(body, _LETTERS_OUTPUT, _LETTERS):

@@ -22,7 +22,7 @@ from landfall.publish import Stretch, VisibleObject
 from landfall.publish.following import Follower
 from landfall.reading.files import Choice, File, PartitionTimes, chooser
 from landfall.reading.scans import RowSource, Scan
-from landfall.reading.specs import MadeBy
+from landfall.reading.specs import ObjectSpecs
 from landfall.store import Store
 from landfall.store.urls import open_store
 from landfall.untrusted_json import parse_document
@@ -60,7 +60,7 @@ class LandedGroup:
         self.name = lane[0]
         self.store, self._output, self._lane = store, output, Lane(store, *lane)
         self._present = present
-        self._made_by = MadeBy(
+        self._made_by = ObjectSpecs(
             slots=store, lane=lane, output=output, present=present, plugins=plugins
         )
         self._follower, self._ahead = Follower(self._lane), Follower(self._lane, 1)

@@ -59,7 +59,7 @@ class Bytes:
         """A file for Arrow that can be read at any place, for formats whose footer comes last."""
         if self.whole is not None:
             return pa.BufferReader(self.whole)
-        return io.BufferedReader(_Ranges(self.store, self.file), _BUFFER_BYTES)
+        return io.BufferedReader(_ObjectRanges(self.store, self.file), _BUFFER_BYTES)
 
     def stream(self) -> AbstractContextManager[BinaryIO]:
         """A stream from the first byte to the last."""
@@ -76,7 +76,7 @@ def gone(key: str) -> Stalled:
     return Stalled(Reason.OBJECT_LOST, f"{key}: the ledger calls it visible, but it is not there")
 
 
-class _Ranges(io.RawIOBase):
+class _ObjectRanges(io.RawIOBase):
     """An object as a file, read by ranges."""
 
     def __init__(self, store: ByKey, file: File) -> None:

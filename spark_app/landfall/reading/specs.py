@@ -19,7 +19,7 @@ from landfall.registry import Allowed, plug_ins
 from landfall.store import Slots
 
 
-class MadeBy:
+class ObjectSpecs:
     """The specs by which objects were made, by the digests of stored ones, which are read once."""
 
     def __init__(

@@ -40,7 +40,7 @@ class RegisteredSchema:
 
     kind: str
     text: str
-    references: tuple["Reference", ...] = ()
+    references: tuple["SchemaReference", ...] = ()
 
     @property
     def size(self) -> int:
@@ -49,7 +49,7 @@ class RegisteredSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class SchemaReference:
     """A schema that another one uses; ``name`` is how that calls it."""
 
     name: str
@@ -64,7 +64,7 @@ class UnusableSchemaError(ValueError):
     """
 
 
-class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _StoredSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A schema as it is stored alongside a ledger; the names of the fields are persisted."""
 
     kind: str
@@ -81,7 +81,7 @@ def encode_schema(schema: RegisteredSchema) -> bytes:
     leaves out although they change what a reader sees. Protobuf stays as it is written.
     """
     references = tuple((r.name, _canonical(schema.kind, r.text)) for r in schema.references)
-    stored = _Stored(schema.kind, _canonical(schema.kind, schema.text), references)
+    stored = _StoredSchema(schema.kind, _canonical(schema.kind, schema.text), references)
     return msgspec.json.encode(stored, order="deterministic")
 
 
@@ -91,8 +91,8 @@ def decode_schema(body: bytes) -> RegisteredSchema:
     Raises:
         ValueError: the bytes are none.
     """
-    stored = untrusted_json.decode(body, type=_Stored)
-    references = tuple(Reference(name, text) for name, text in stored.references)
+    stored = untrusted_json.decode(body, type=_StoredSchema)
+    references = tuple(SchemaReference(name, text) for name, text in stored.references)
     return RegisteredSchema(stored.kind, stored.schema, references)
 
 

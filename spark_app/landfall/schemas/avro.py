@@ -27,12 +27,12 @@ import pyarrow as pa
 from landfall.ledger.names.schema_ids import is_pin
 from landfall.pipeline.decoders import Decoded, UsedSchema, Wanted
 from landfall.pipeline.decoders.avro.branches import branch_nodes, wanted_of_branches, within
-from landfall.pipeline.decoders.avro.nested import Map, Record
+from landfall.pipeline.decoders.avro.nested import MapNode, RecordNode
 from landfall.pipeline.decoders.avro.plan import compile_schema
 from landfall.pipeline.decoders.avro.rows import (
     NO_ID,
     AvroRows,
-    Schemas,
+    AvroSchemas,
     UnknownSchemaError,
     wanted_tree,
 )
@@ -73,7 +73,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 @dataclass(frozen=True)
-class Avro:
+class AvroDecoder:
     """Decodes Avro.
 
     Attributes:
@@ -87,7 +87,7 @@ class Avro:
     has_schemas: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Avro":
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "AvroDecoder":
         """Build the decoder. No registry is asked before the first payload.
 
         Raises:
@@ -118,7 +118,7 @@ class Avro:
             if isinstance(reader, Schema):
                 _check(reader, None, wanted)
             registry = registry_at(read.registry)
-            schemas: Schemas = RegistrySchemas(
+            schemas: AvroSchemas = RegistrySchemas(
                 registry, reader, read.subject, wanted.is_key, read.pin
             )
             framing = Framing("avro", read.schema_id == "Header", wanted.is_key)
@@ -140,7 +140,7 @@ class Avro:
 
 
 @dataclass(frozen=True)
-class FixedSchema(Schemas):
+class FixedSchema(AvroSchemas):
     """The same schema for all payloads."""
 
     writer: Schema
@@ -152,7 +152,7 @@ class FixedSchema(Schemas):
 
 
 @dataclass(frozen=True)
-class TypedSchemas(Schemas):
+class TypedSchemas(AvroSchemas):
     """Other schemas, read with other logical types.
 
     Attributes:
@@ -161,7 +161,7 @@ class TypedSchemas(Schemas):
         connect_types: whether the names of Kafka Connect count as logical types.
     """
 
-    schemas: Schemas
+    schemas: AvroSchemas
     max_precision: int | None
     connect_types: bool
 
@@ -180,14 +180,14 @@ class TypedSchemas(Schemas):
         return writer, reader
 
 
-def _read_as(schemas: Schemas, options: Options) -> Schemas:
+def _read_as(schemas: AvroSchemas, options: Options) -> AvroSchemas:
     if options.max_precision is None and not options.connect_types:
         return schemas
     return TypedSchemas(schemas, options.max_precision, options.connect_types)
 
 
 @dataclass(frozen=True)
-class RegistrySchemas(Schemas):
+class RegistrySchemas(AvroSchemas):
     """The schemas of a registry.
 
     Attributes:
@@ -307,5 +307,5 @@ def _check(writer: Schema, reader: Schema | None, wanted: Wanted) -> None:
         )
         if not is_known:
             raise ValueError(f"no field {'.'.join(path)!r} in the Avro schema")
-    if wanted.json and not all(isinstance(inner, Record | Map) for inner, _ in branches):
+    if wanted.json and not all(isinstance(inner, RecordNode | MapNode) for inner, _ in branches):
         raise ValueError("the Avro schema is no record, so its values are no JSON objects")

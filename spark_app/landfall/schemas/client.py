@@ -35,7 +35,7 @@ from landfall import untrusted_json
 from landfall.api.secrets import read_secret, secret_file
 from landfall.errors import SchemasAway, SchemasDenied, Stalled
 from landfall.network import warn_of_plain_http
-from landfall.schemas import Reference, RegisteredSchema, SchemaKind, UnusableSchemaError
+from landfall.schemas import RegisteredSchema, SchemaKind, SchemaReference, UnusableSchemaError
 from landfall.schemas.deadline import pool_until
 from landfall.schemas.stored import StoredSchemas
 
@@ -66,7 +66,7 @@ class RegistryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stored: StoredSchemas | None = None
 
 
-class _Answer(msgspec.Struct):
+class _RegistryAnswer(msgspec.Struct):
     """A registry's answer about a schema; other members are ignored."""
 
     schema: str
@@ -110,11 +110,13 @@ class RegistryClient:
         answer = self._get(path)
         if answer is None:
             return None
-        references: dict[str, Reference] = {}
+        references: dict[str, SchemaReference] = {}
         self._follow(answer, references, set())
         return RegisteredSchema(answer.schemaType, answer.schema, tuple(references.values()))
 
-    def _follow(self, of: _Answer, found: dict[str, Reference], visited: set[str]) -> None:
+    def _follow(
+        self, of: _RegistryAnswer, found: dict[str, SchemaReference], visited: set[str]
+    ) -> None:
         """Add the references of a schema, each after its own."""
         # Iterators instead of calls: a chain may be longer than Python's stack.
         open_: list[tuple[str, str, str, Iterator[_Reference]]] = [
@@ -127,7 +129,7 @@ class RegistryClient:
             if reference is None:
                 open_.pop()
                 if open_:
-                    found[path] = Reference(name, text)
+                    found[path] = SchemaReference(name, text)
                 continue
             path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
             if path in visited:
@@ -146,7 +148,7 @@ class RegistryClient:
                 )
             open_.append((path, reference.name, answer.schema, iter(answer.references)))
 
-    def _get(self, path: str) -> _Answer | None:
+    def _get(self, path: str) -> _RegistryAnswer | None:
         """Ask one URL after the other until one answers."""
         failures = []
         headers = {"Accept": _ACCEPT, **self._login()}
@@ -169,7 +171,7 @@ class RegistryClient:
             return None
         raise SchemasAway("; ".join(failures))
 
-    def _ask_path(self, url: str, path: str, headers: Mapping[str, str]) -> _Answer | None:
+    def _ask_path(self, url: str, path: str, headers: Mapping[str, str]) -> _RegistryAnswer | None:
         """Ask one URL. A registry without a path for GUIDs knows none."""
         try:
             return self._ask(f"{url.rstrip('/')}{path}", headers)
@@ -193,7 +195,7 @@ class RegistryClient:
         """How long a connection and a whole answer may take."""
         return ANSWER_TIMEOUTS * self._options.timeout_seconds
 
-    def _ask(self, url: str, headers: Mapping[str, str]) -> _Answer | None:
+    def _ask(self, url: str, headers: Mapping[str, str]) -> _RegistryAnswer | None:
         timeout = urllib3.Timeout(
             connect=self._options.timeout_seconds, read=self._options.timeout_seconds
         )
@@ -225,7 +227,7 @@ class RegistryClient:
                 f"the registry answers with more than {MAX_ANSWER_BYTES >> 20} MiB"
             )
         try:
-            return untrusted_json.decode(body, type=_Answer)
+            return untrusted_json.decode(body, type=_RegistryAnswer)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             if _has_half_pairs(body):
                 raise UnusableSchemaError("is no text: it has half of a surrogate pair") from error

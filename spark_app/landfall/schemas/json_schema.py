@@ -38,7 +38,7 @@ from landfall.pipeline.decoders import Decoded, Path, UsedSchema, Wanted
 from landfall.pipeline.decoders.bodies import without_header
 from landfall.pipeline.decoders.confluent import NO_SCHEMA, Framed, Framing, SchemaId
 from landfall.pipeline.decoders.half_pairs import without_half_pairs
-from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.pinned import PinnedFile
@@ -67,7 +67,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 @dataclass(frozen=True)
-class JsonSchema:
+class JsonSchemaDecoder:
     """Decodes JSON objects that have schemas.
 
     Attributes:
@@ -80,7 +80,7 @@ class JsonSchema:
         has_schemas: routes can have the name of a payload's schema, and its id.
     """
 
-    json: Json
+    json: JsonDecoder
     options: Options
     wanted: Wanted
     registry: CachedRegistry | None
@@ -92,7 +92,7 @@ class JsonSchema:
     has_schemas: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "JsonSchema":
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "JsonSchemaDecoder":
         """Build the decoder. No registry is asked before the first payload.
 
         Raises:
@@ -118,7 +118,7 @@ class JsonSchema:
             _library()
         registry = registry_at(read.registry) if read.registry and text is None else None
         paths = tuple(path for path in wanted.fields if path not in {SCHEMA_ID, SCHEMA_NAME})
-        json = Json.of({}, replace(wanted, fields=paths))
+        json = JsonDecoder.of({}, replace(wanted, fields=paths))
         return cls(
             json=json,
             options=read,
@@ -343,11 +343,11 @@ def applied(document: object, references: Mapping[str, object]) -> int:
     Raises:
         RecursionError: schemas are nested too deeply.
     """
-    return _Count(references).of(document, document)
+    return _SchemaCount(references).of(document, document)
 
 
 @dataclass(frozen=True)
-class _Count:
+class _SchemaCount:
     references: Mapping[str, object]
     known: dict[int, int] = field(default_factory=dict)
 

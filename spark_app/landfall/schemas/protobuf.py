@@ -31,7 +31,7 @@ import pyarrow as pa
 from landfall.pipeline.bounded_cache import BoundedCache
 from landfall.pipeline.decoders import Decoded, Decoder, Path, UsedSchema, Wanted
 from landfall.pipeline.decoders import protobuf as fixed
-from landfall.pipeline.decoders.avro.parts import Part, empty_part, merge
+from landfall.pipeline.decoders.avro.parts import AvroPart, empty_part, merge
 from landfall.pipeline.decoders.bodies import without_header
 from landfall.pipeline.decoders.confluent import NO_SCHEMA, Framed, Framing, SchemaId
 from landfall.pipeline.decoders.options import read_options
@@ -63,7 +63,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 @dataclass(frozen=True)
-class Protobuf:
+class ProtobufDecoder:
     """Decodes Protobuf messages whose schemas a registry has.
 
     Attributes:
@@ -80,7 +80,7 @@ class Protobuf:
         default_factory=BoundedCache, repr=False
     )
     _files: BoundedCache[SchemaId, Any] = field(default_factory=BoundedCache, repr=False)
-    has_schemas: ClassVar[bool] = getattr(fixed.Protobuf, "has_schemas", False)
+    has_schemas: ClassVar[bool] = getattr(fixed.FixedProtobufDecoder, "has_schemas", False)
 
     @classmethod
     def of(cls, options: Mapping[str, object], wanted: Wanted) -> Decoder:
@@ -93,7 +93,7 @@ class Protobuf:
             {"descriptors", "file"}
         ):
             rest = {name: value for name, value in options.items() if name != "registry"}
-            return fixed.Protobuf.of(rest, wanted)
+            return fixed.FixedProtobufDecoder.of(rest, wanted)
         checked = read_options(options, Options)
         check_installed()
         if wanted.bodies:
@@ -127,7 +127,7 @@ class Protobuf:
         )
         return decoded.reject(whole.errors)
 
-    def _without_schema(self, rows: Int64s, frames: Framed) -> Part:
+    def _without_schema(self, rows: Int64s, frames: Framed) -> AvroPart:
         what = "protobuf: a tombstone, which has no schema" if self.wanted.by_schema else None
         part = empty_part(rows, self.wanted, what)
         errors = {
@@ -137,7 +137,7 @@ class Protobuf:
 
     def _of_schema(
         self, records: Records, rows: Int64s, frames: Framed, code: int
-    ) -> Iterator[Part]:
+    ) -> Iterator[AvroPart]:
         """The parts of the rows of one schema: one or two for each message in it."""
         of_schema, rest = records.take(rows), frames.rests[code]
         if rest is None:
@@ -210,7 +210,7 @@ class _OfMessage:
     absent: tuple[Path, ...]
 
     @classmethod
-    def of(cls, files: Any, name: str, schema_id: SchemaId, of: Protobuf) -> "_OfMessage":
+    def of(cls, files: Any, name: str, schema_id: SchemaId, of: ProtobufDecoder) -> "_OfMessage":
         """Build it.
 
         Raises:
@@ -231,9 +231,9 @@ class _OfMessage:
         }
         present = replace(wanted, fields=fields, schema=pa.schema(columns) if columns else None)
         absent = tuple(path for path in wanted.fields if path not in fields and path != SCHEMA_ID)
-        return cls(fixed.Protobuf.of(options, present), wanted, schema_id, absent)
+        return cls(fixed.FixedProtobufDecoder.of(options, present), wanted, schema_id, absent)
 
-    def parts(self, rows: Int64s, records: Records) -> Iterator[Part]:
+    def parts(self, rows: Int64s, records: Records) -> Iterator[AvroPart]:
         """Read messages, which are the rows ``rows`` of the whole."""
         decoded = self.decoder.decode(records)
         kept = np.arange(len(rows)) if decoded.positions is None else decoded.positions
@@ -242,7 +242,7 @@ class _OfMessage:
             yield replace(bad, errors=dict(enumerate(decoded.bad.errors)))
         columns, errors = self._columns(decoded, len(kept))
         by_schema = decoded.by_schema or ()
-        yield Part(
+        yield AvroPart(
             rows=rows[kept],
             fields={**decoded.fields, **self._fields(len(kept))},
             columns=columns,

@@ -202,7 +202,7 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class CoveredPrefix:
     """The first part of a range: what another group has all of, or what it has nothing of.
 
     Attributes:
@@ -227,7 +227,9 @@ class Backup(Protocol):
         """The name of that group."""
         ...
 
-    def first_stretch(self, tp: TopicPartition, topic_id: str, offsets: OffsetRange) -> Stretch:
+    def first_stretch(
+        self, tp: TopicPartition, topic_id: str, offsets: OffsetRange
+    ) -> CoveredPrefix:
         """Return the stretch of these offsets that it has, beginning at the first.
 
         Args:

@@ -17,7 +17,7 @@ from landfall.errors import LandfallError
 from landfall.ledger.offsets import Slice, TopicPartition
 from landfall.source.clients import Client
 from landfall.source.messages import NO_MESSAGES, Messages, Place
-from landfall.source.progress import CHUNK_BYTES, ExpiredBeforeSlice, Progress
+from landfall.source.progress import CHUNK_BYTES, ExpiredBeforeSlice, ReadProgress
 
 MAX_SLICES = 32
 """Slices fetched at once: a fetch returns up to 2 MiB of each, 64 MiB in all."""
@@ -65,13 +65,13 @@ class FetchedAhead:
         return self._found.pop(slice_, None)
 
 
-def fetch_together(client: Client, progresses: Iterable[Progress]) -> dict[Slice, Messages]:
+def fetch_together(client: Client, progresses: Iterable[ReadProgress]) -> dict[Slice, Messages]:
     """All visible messages of those slices that could be read to their end.
 
     Their topic partitions must have been assigned. Returns early if nothing more arrives, or if
     there is more than a chunk of it.
     """
-    waiting: dict[Place, Progress] = {progress.place: progress for progress in progresses}
+    waiting: dict[Place, ReadProgress] = {progress.place: progress for progress in progresses}
     parts = {progress.slice_: NO_MESSAGES for progress in waiting.values()}
     whole: dict[Slice, Messages] = {}
     room, deadline = CHUNK_BYTES, time.monotonic() + PATIENCE_SECONDS

@@ -141,14 +141,14 @@ class NativeClient:
         ]
         return Fetch(messages, errors)
 
-    def list_topics(self, topic: str | None, timeout: float) -> "Metadata":
+    def list_topics(self, topic: str | None, timeout: float) -> "BrokerMetadata":
         """See ``Client``; a topic must be named."""
         try:
             with self._translated():
                 found = self._consumer.metadata(topic, int(timeout * 1000))
         finally:
             self._track()
-        return Metadata(
+        return BrokerMetadata(
             {
                 name: TopicMetadata(KafkaError(code, message) if code else None, ids)
                 for name, code, message, ids in found
@@ -185,7 +185,7 @@ class TopicMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata:
+class BrokerMetadata:
     """The part of confluent-kafka's ``ClusterMetadata`` that is read here."""
 
     topics: Mapping[str, TopicMetadata]

@@ -28,22 +28,22 @@ class _Bucket(msgspec.Struct, frozen=True):
     name: str
 
 
-class _Object(msgspec.Struct, frozen=True):
+class _NotifiedObject(msgspec.Struct, frozen=True):
     key: str
 
 
 class _Where(msgspec.Struct, frozen=True):
     bucket: _Bucket
-    object: _Object
+    object: _NotifiedObject
 
 
-class _Record(msgspec.Struct, frozen=True, rename="camel"):
+class _NotifiedRecord(msgspec.Struct, frozen=True, rename="camel"):
     s3: _Where
     event_name: str = ""
 
 
 class _Body(msgspec.Struct, frozen=True):
-    records: tuple[_Record, ...] = msgspec.field(default=(), name="Records")
+    records: tuple[_NotifiedRecord, ...] = msgspec.field(default=(), name="Records")
     message: str = msgspec.field(default="", name="Message")
     test: str = msgspec.field(default="", name="Event")
     detail: _Where | None = None

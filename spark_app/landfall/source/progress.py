@@ -29,7 +29,7 @@ class ExpiredBeforeSlice(Exception):  # noqa: N818  # states a fact
 
 
 @dataclass
-class Progress:
+class ReadProgress:
     """How far a slice has been read.
 
     Attributes:

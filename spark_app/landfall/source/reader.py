@@ -33,7 +33,7 @@ from landfall.source.ahead import PATIENCE_SECONDS, FetchedAhead, fetch_together
 from landfall.source.clients import Client, open_client
 from landfall.source.kafka_errors import ErrorTracker, fetch_metadata, translate_error
 from landfall.source.messages import Messages, chunks
-from landfall.source.progress import CHUNK_BYTES, CHUNK_ROWS, ExpiredBeforeSlice, Progress
+from landfall.source.progress import CHUNK_BYTES, CHUNK_ROWS, ExpiredBeforeSlice, ReadProgress
 from landfall.source.properties import EXACTNESS_PROPERTIES, with_fetch_properties
 
 MAX_OFFSETS_BEFORE = 1_000
@@ -137,17 +137,17 @@ class KafkaReader:
         self._busy = False
         self._last = slices
 
-    def _assign(self, consumer: Client, *slices: Slice) -> list[Progress]:
+    def _assign(self, consumer: Client, *slices: Slice) -> list[ReadProgress]:
         """Begin to fetch slices of different topic partitions."""
         for topic in {slice_.topic_partition.topic for slice_ in slices}:
             self._ensure_known(consumer, topic)
-        progresses = [Progress(slice_, self._comparable(slice_)) for slice_ in slices]
+        progresses = [ReadProgress(slice_, self._comparable(slice_)) for slice_ in slices]
         consumer.assign([progress.first_position() for progress in progresses])
         for progress in progresses:
             self._compare_epochs(consumer, progress, is_alone=len(progresses) == 1)
         return progresses
 
-    def _compare_epochs(self, consumer: Client, progress: Progress, *, is_alone: bool) -> None:
+    def _compare_epochs(self, consumer: Client, progress: ReadProgress, *, is_alone: bool) -> None:
         """Let the leader epoch be compared before anything is read, if the position has one."""
         position = progress.first_position()
         began = waited_since = time.monotonic()
@@ -171,7 +171,7 @@ class KafkaReader:
                 return
 
     @staticmethod
-    def _assigned_again(consumer: Client, progress: Progress) -> bool:
+    def _assigned_again(consumer: Client, progress: ReadProgress) -> bool:
         """Begin again if the client found its position missing from the log; returns whether.
 
         It has stopped then, and cannot be sought before it begins again. Whether that record has
@@ -229,7 +229,7 @@ class KafkaReader:
             fetch_metadata(consumer, self._errors, min(self._timeout, _METADATA_SECONDS), topic)
             self._known_topics.add(topic)
 
-    def _messages(self, consumer: Client, progress: Progress) -> Iterator[Messages]:
+    def _messages(self, consumer: Client, progress: ReadProgress) -> Iterator[Messages]:
         """The messages of the slice as they are fetched, checked, until its end is reached."""
         deadline = time.monotonic() + self._timeout
         while not progress.finished:
@@ -246,7 +246,7 @@ class KafkaReader:
             elif time.monotonic() > deadline:
                 raise self._timeout_error(consumer, progress)
 
-    def _timeout_error(self, consumer: Client, progress: Progress) -> LandfallError:
+    def _timeout_error(self, consumer: Client, progress: ReadProgress) -> LandfallError:
         """The error for no progress, which depends on whether the topic partition exists."""
         # Read before the metadata, which clears it.
         last_error = self._errors.last

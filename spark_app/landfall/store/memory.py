@@ -62,7 +62,7 @@ class Operation(StrEnum):
     """The deletion of an object that retires, by its name."""
 
 
-class Fault(StrEnum):
+class CallFault(StrEnum):
     """How a call fails."""
 
     REQUEST_LOST = "request-lost"
@@ -105,7 +105,7 @@ class Call:
 class Plan(Protocol):
     """Decides which calls fail."""
 
-    def before(self, call: Call) -> Fault | None:
+    def before(self, call: Call) -> CallFault | None:
         """The fault to inject, chosen before the call. If this raises, the call does not run."""
         ...
 
@@ -117,7 +117,7 @@ class Plan(Protocol):
 class NoFaults:
     """A plan under which no call fails."""
 
-    def before(self, call: Call) -> Fault | None:
+    def before(self, call: Call) -> CallFault | None:
         """No fault."""
 
     def after(self, call: Call) -> None:
@@ -135,10 +135,10 @@ class Scripted(NoFaults):
         calls: every call so far, for assertions.
     """
 
-    script: Mapping[Operation, list[Fault | None]] = field(default_factory=dict)
+    script: Mapping[Operation, list[CallFault | None]] = field(default_factory=dict)
     calls: list[Call] = field(default_factory=list)
 
-    def before(self, call: Call) -> Fault | None:
+    def before(self, call: Call) -> CallFault | None:
         """Take the operation's next fault."""
         self.calls.append(call)
         remaining = self.script.get(call.operation)
@@ -151,12 +151,12 @@ class Random(NoFaults):
 
     seed: int
     rate: float
-    faults: tuple[Fault, ...] = tuple(Fault)
+    faults: tuple[CallFault, ...] = tuple(CallFault)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)  # noqa: S311  # reproducible faults, no secret
 
-    def before(self, call: Call) -> Fault | None:  # noqa: ARG002  # the plan's shape
+    def before(self, call: Call) -> CallFault | None:  # noqa: ARG002  # the plan's shape
         """A random fault, or None."""
         return self._random.choice(self.faults) if self._random.random() < self.rate else None
 
@@ -165,7 +165,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class _Object:
+class _MemoryObject:
     body: bytes
     etag: str
     token: str = ""
@@ -217,7 +217,7 @@ class MemoryStore:
         self._clock = clock
         self._lock = threading.RLock()
         self._calls = 0
-        self._objects: dict[str, _Object] = {}
+        self._objects: dict[str, _MemoryObject] = {}
         self._uploads: dict[str, _OpenUpload] = {}
         self._completed: set[str] = set()
         self._late: list[Callable[[], object]] = []
@@ -249,7 +249,9 @@ class MemoryStore:
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""
         self._call(
-            Operation.OVERWRITE, key, lambda: self._objects.update({key: _Object(body, _md5(body))})
+            Operation.OVERWRITE,
+            key,
+            lambda: self._objects.update({key: _MemoryObject(body, _md5(body))}),
         )
 
     def read_range(self, key: str, start: int, length: int) -> bytes | None:
@@ -397,28 +399,33 @@ class MemoryStore:
         finally:
             self._plan.after(call)
 
-    def _run(self, fault: Fault | None, call: Call, effect: Callable[[], T]) -> T:
+    def _run(self, fault: CallFault | None, call: Call, effect: Callable[[], T]) -> T:
         match fault:
             case None:
                 return effect()
-            case Fault.EXPIRED:
+            case CallFault.EXPIRED:
                 self.expire(call.key)
                 return effect()
-            case Fault.REPEATED:
+            case CallFault.REPEATED:
                 effect()
                 return effect()
-            case Fault.ANSWER_LOST:
+            case CallFault.ANSWER_LOST:
                 effect()
-            case Fault.LATE:
+            case CallFault.LATE:
                 self._late.append(effect)
-            case Fault.REQUEST_LOST | Fault.THROTTLED | Fault.CONFLICT | Fault.ERROR_BODY:
+            case (
+                CallFault.REQUEST_LOST
+                | CallFault.THROTTLED
+                | CallFault.CONFLICT
+                | CallFault.ERROR_BODY
+            ):
                 pass
         raise StoreAway(f"{call.operation} {call.key}: {fault}")
 
     def _create(self, key: str, body: bytes) -> Created:
         if key in self._objects:
             return Created.TAKEN
-        self._objects[key] = _Object(body, _md5(body))
+        self._objects[key] = _MemoryObject(body, _md5(body))
         return Created.WON
 
     def _begin(self, key: str, token: str) -> str:
@@ -456,7 +463,7 @@ class MemoryStore:
         if not self._keeps_parts:
             del self._uploads[upload.upload_id]
         body = b"".join(opened.parts[number] for number in range(1, len(upload.parts) + 1))
-        self._objects[upload.key] = _Object(body, multipart_etag(upload.parts), opened.token)
+        self._objects[upload.key] = _MemoryObject(body, multipart_etag(upload.parts), opened.token)
         self._completed.add(upload.upload_id)
 
     def _is_open(self, upload: Upload) -> bool:

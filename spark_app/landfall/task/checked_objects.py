@@ -27,7 +27,7 @@ class CheckedObject(io.BufferedReader):
 
     def __init__(self, stream: BinaryIO, landed: LandedObject) -> None:
         """Read nothing yet."""
-        self._source = _Counted(stream)
+        self._source = _CountingStream(stream)
         self._landed = landed
         super().__init__(self._source, _BUFFER_BYTES)
 
@@ -49,7 +49,7 @@ class CheckedObject(io.BufferedReader):
             raise ValueError(f"{landed.rows} rows were landed, and {rows} are read back")
 
 
-class _Counted(io.RawIOBase):
+class _CountingStream(io.RawIOBase):
     """A stream that counts its bytes."""
 
     def __init__(self, stream: BinaryIO) -> None:

@@ -16,7 +16,7 @@ from landfall.store import Store
 
 
 @dataclass(frozen=True)
-class Landed:
+class ObjectsOfSpec:
     """Visible data objects that were made by one spec; it is pickled and sent to the executors.
 
     Attributes:
@@ -41,7 +41,7 @@ class Miscounted:
     problem: Stalled
 
 
-def miscounted(store: Store, landed: Landed) -> Iterator[Miscounted]:
+def miscounted(store: Store, landed: ObjectsOfSpec) -> Iterator[Miscounted]:
     """The objects that do not hold their rows.
 
     Raises:
@@ -55,7 +55,7 @@ def miscounted(store: Store, landed: Landed) -> Iterator[Miscounted]:
             yield Miscounted(topic, problem)
 
 
-def in_shares(landed: Landed, count: int) -> Iterator[Landed]:
+def in_shares(landed: ObjectsOfSpec, count: int) -> Iterator[ObjectsOfSpec]:
     """The objects in at most so many shares of about the same number of bytes."""
     shares: list[list[LandedObject]] = [[] for _ in range(max(1, min(count, len(landed.objects))))]
     loads = [0] * len(shares)
@@ -63,7 +63,7 @@ def in_shares(landed: Landed, count: int) -> Iterator[Landed]:
         least = loads.index(min(loads))
         shares[least].append(each)
         loads[least] += each.upload.size
-    yield from (Landed(landed.group, tuple(share)) for share in shares if share)
+    yield from (ObjectsOfSpec(landed.group, tuple(share)) for share in shares if share)
 
 
 def _problem(store: Store, specs: TopicSpecs, topic: str, landed: LandedObject) -> Stalled | None:

@@ -18,15 +18,15 @@ import pyarrow as pa
 
 from landfall.formats import Block, Encoder, unreadable
 from landfall.formats.columns import ENVELOPE, envelope, wrong_timestamps
-from landfall.formats.parquet import Parquet
+from landfall.formats.parquet import ParquetFormat
 from landfall.pipeline.records import HEADERS, UNREADABLE_HEADERS, Records, of_columns
 from landfall.task.partitioning import BadRecord
-from landfall.task.rows import ChosenRows, Layout
+from landfall.task.rows import ChosenRows, RowLayout
 
 BLOCK_BYTES = 4 * 2**20
-LAYOUT = Layout(timestamps=True, keys=True, headers=True)
+LAYOUT = RowLayout(timestamps=True, keys=True, headers=True)
 
-_FORMAT = Parquet.of({"envelope": False})
+_FORMAT = ParquetFormat.of({"envelope": False})
 _LEFT_OUT = "; Kafka timestamp {} is left out"
 _TIMESTAMP = re.compile(r"; Kafka timestamp (-?[0-9]{1,19}) is left out\Z")
 _LAST = 2**63 - 1

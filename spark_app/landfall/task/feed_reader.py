@@ -46,7 +46,7 @@ _NO_HEADERS = pa.nulls(0, HEADERS).values
 
 
 @dataclass(frozen=True, slots=True)
-class OpenFeed:
+class ReadableFeed:
     """Where the files of a feed are, and how they are read."""
 
     source: SourceFiles
@@ -63,7 +63,9 @@ class FeedReader:
         feeds: by topic.
     """
 
-    def __init__(self, slots: Slots, group: str, lane: str, feeds: Mapping[str, OpenFeed]) -> None:
+    def __init__(
+        self, slots: Slots, group: str, lane: str, feeds: Mapping[str, ReadableFeed]
+    ) -> None:
         self._slots = slots
         self._group = group
         self._lane = lane

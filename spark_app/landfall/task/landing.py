@@ -48,7 +48,7 @@ from landfall.task.dead_letters import DeadLetterEncoder
 from landfall.task.destinations import Destinations
 from landfall.task.faults import StageFault, is_panic, stack_of, summary_of
 from landfall.task.outage import SOURCE_FAILURES, OutageDetector
-from landfall.task.outputs import ObjectWriter, Outputs, SealedObject, Sizes, output_key
+from landfall.task.outputs import ObjectWriter, Outputs, OutputSizes, SealedObject, output_key
 from landfall.task.part_counts import PartCounts
 from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner, Partitioners
 from landfall.task.reasons import PublicReasons
@@ -165,7 +165,7 @@ class _TaskContext:
 
 
 @dataclass
-class _Counts:
+class _SliceCounts:
     visible: int = 0
     filtered: int = 0
     dead_lettered: int = 0
@@ -256,8 +256,8 @@ class _SliceLanding:
         topic = self._slice.topic_partition.topic
         return any(feed.topic == topic for feed in self._group.spec.source.files)
 
-    def _new_counts(self) -> _Counts:
-        return _Counts(of_parts=PartCounts() if self._is_feed else None)
+    def _new_counts(self) -> _SliceCounts:
+        return _SliceCounts(of_parts=PartCounts() if self._is_feed else None)
 
     def _land_all(self, reader: Reader) -> list[SealedObject]:
         """Land all chunks, a second time if an encoder fails: see the module's description."""
@@ -460,9 +460,9 @@ class _SliceLanding:
         self._uploads.append(upload)
         return upload
 
-    def _sizes(self, block_bytes: int) -> Sizes:
+    def _sizes(self, block_bytes: int) -> OutputSizes:
         memory, rotate = self._context.memory, self._partitioner.rotate
-        return Sizes(
+        return OutputSizes(
             block_bytes=block_bytes,
             part_bytes=memory.part_bytes,
             least_part_bytes=memory.least_part_bytes,

@@ -122,10 +122,10 @@ def merge_share(store: Store, share: MergeShare) -> Iterator[MergeResult]:
     in_flight = share.group.spec.tuning.task_memory // 4
     with Uploader(store, in_flight) as uploader:
         for merge in share.merges:
-            yield from _Merging(store, share, merge, uploader).results()
+            yield from _ObjectMerge(store, share, merge, uploader).results()
 
 
-class _Merging:
+class _ObjectMerge:
     """Merges the objects of one merge, those with the same schema into one."""
 
     def __init__(self, store: Store, share: MergeShare, merge: Merge, uploader: Uploader) -> None:

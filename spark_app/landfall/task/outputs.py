@@ -31,7 +31,7 @@ from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.task.faults import stage
 from landfall.task.row_buffer import BufferedRows, RowBuffer
-from landfall.task.rows import ChosenRows, Layout
+from landfall.task.rows import ChosenRows, RowLayout
 from landfall.task.uploading import ObjectUpload
 
 MAX_PARTS = 9_000
@@ -41,7 +41,7 @@ fewer than a thousand.
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class OutputSizes:
     """Where blocks, parts and objects end.
 
     Attributes:
@@ -109,10 +109,10 @@ class ObjectWriter:
 
     tp: TopicPartition
     kind: ObjectKind
-    layout: Layout
+    layout: RowLayout
     encoder: Encoder
     upload: ObjectUpload
-    sizes: Sizes
+    sizes: OutputSizes
     buffer: RowBuffer = field(default_factory=RowBuffer)
     rows: int = 0
     first_offset: int = -1

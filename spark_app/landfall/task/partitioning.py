@@ -25,7 +25,7 @@ from landfall.pipeline.records import BadRows, Int64s, Records
 from landfall.registry import Pipeline
 from landfall.schemas.stored import StoredSchemas
 from landfall.task.faults import StageFault, find_culprits, stage
-from landfall.task.rows import ChosenRows, Layout
+from landfall.task.rows import ChosenRows, RowLayout
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class Partitioner:
     """
 
     stages: Pipeline
-    layout: Layout
+    layout: RowLayout
     rotate: Rotate = field(default_factory=Rotate)
     stored: StoredSchemas | None = None
 
@@ -123,7 +123,7 @@ class Partitioner:
             Stalled: SPEC_INVALID; the message names the option or the plug-in that is wrong.
         """
         stages = registry.pipeline(spec, path, stored)
-        return cls(stages, Layout.of(stages.format.wanted), spec.output.rotate, stored)
+        return cls(stages, RowLayout.of(stages.format.wanted), spec.output.rotate, stored)
 
     def partition(self, records: Records) -> PartitionedChunk:
         """Assign every record to its output partition, or account for it as bad or filtered."""
@@ -152,7 +152,9 @@ class Partitioner:
         for _, rows, schema in chunk.objects():
             numbered, layout = rows.numbered(), replace(self.layout, schema=schema)
 
-            def encode(part: range, rows: ChosenRows = numbered, layout: Layout = layout) -> None:
+            def encode(
+                part: range, rows: ChosenRows = numbered, layout: RowLayout = layout
+            ) -> None:
                 encoder = self.stages.format.encoder()
                 block = layout.chosen_block(
                     records.topic_partition, [rows.part(part.start, part.stop)]

@@ -25,7 +25,7 @@ Partition = Callable[[Records], PartitionedChunk]
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class ScannedObject:
     """An object whose rows are looked at.
 
     Attributes:
@@ -92,7 +92,7 @@ def can_be_decoded(today: GroupSpec, made_by: GroupSpec) -> bool:
     return not today.decode.key and source is TimestampSource.VALUE
 
 
-def wrong_rows(partition: Partition, landed: Landed, rows: Iterable[Row]) -> Wrong | None:
+def wrong_rows(partition: Partition, landed: ScannedObject, rows: Iterable[Row]) -> Wrong | None:
     """The rows that today's spec would put into another folder, or would not land.
 
     Args:
@@ -126,7 +126,7 @@ def _chunks(rows: Iterable[Row]) -> Iterator[tuple[int, list[Row]]]:
         yield first, some
 
 
-def _records(landed: Landed, first: int, some: Sequence[Row]) -> Records:
+def _records(landed: ScannedObject, first: int, some: Sequence[Row]) -> Records:
     """Rows as records with offsets that count them, regardless of their own order."""
     return of_columns(
         landed.topic_partition,
@@ -139,7 +139,9 @@ def _records(landed: Landed, first: int, some: Sequence[Row]) -> Records:
     )
 
 
-def _judged(chunk: PartitionedChunk, landed: Landed, records: Records) -> Iterator[tuple[int, str]]:
+def _judged(
+    chunk: PartitionedChunk, landed: ScannedObject, records: Records
+) -> Iterator[tuple[int, str]]:
     """The rows that are wrong, and why; positions in the chunk."""
     start, topic = int(records.offsets[0]), landed.topic_partition.topic
     kept = {bad.row for bad in chunk.bad}

@@ -35,7 +35,7 @@ class ChosenRows:
     """Some rows of a batch, not copied yet.
 
     Attributes:
-        batch: the batch, as ``Layout.rows`` makes it.
+        batch: the batch, as ``RowLayout.rows`` makes it.
         positions: which of its rows; None for all. Increasing, but for ``divided``.
     """
 
@@ -116,7 +116,7 @@ def copied(parts: Sequence[ChosenRows]) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """The columns of rows: offset and value, then those chosen here, then typed columns.
 
     ``schema`` is the payloads' own schema, of the rows of one object. Without ``payloads``, rows
@@ -130,7 +130,7 @@ class Layout:
     payloads: bool = True
 
     @classmethod
-    def of(cls, wanted: Wanted) -> "Layout":
+    def of(cls, wanted: Wanted) -> "RowLayout":
         """Return the layout that a format needs."""
         return cls(wanted.timestamps, wanted.keys, wanted.headers, payloads=not wanted.columns)
 

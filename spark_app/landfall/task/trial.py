@@ -15,7 +15,7 @@ from landfall.api.spec import GroupSpec
 from landfall.formats.typed_rows import plain_rows
 from landfall.pipeline.decoders import Decoded
 from landfall.pipeline.records import FieldValues, Records
-from landfall.pipeline.transforms.payloads import Payloads
+from landfall.pipeline.transforms.payloads import JsonPayloads
 from landfall.pipeline.transforms.steps import RoutedColumns
 from landfall.task.faults import StageFault, stage
 from landfall.task.partitioning import Partitioner, refused_rows
@@ -110,8 +110,8 @@ def _names(partitioner: Partitioner, spec: GroupSpec) -> Iterator[str]:
         if i < len(spec.transforms):
             yield f"transforms[{i}] {spec.transforms[i].use}"
         else:
-            assert isinstance(step, Payloads | RoutedColumns), "nothing else follows"
-            yield "payload" if isinstance(step, Payloads) else ""
+            assert isinstance(step, JsonPayloads | RoutedColumns), "nothing else follows"
+            yield "payload" if isinstance(step, JsonPayloads) else ""
 
 
 def _after(name: str, stage: str, decoded: Decoded, trials: Sequence[Trial]) -> None:

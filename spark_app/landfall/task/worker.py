@@ -31,10 +31,10 @@ from landfall.source.reader import KafkaReader
 from landfall.store import Slots, Store
 from landfall.store.urls import open_files
 from landfall.task import Batch
-from landfall.task.counting import Landed, Miscounted, miscounted
+from landfall.task.counting import Miscounted, ObjectsOfSpec, miscounted
 from landfall.task.dead_letter_reader import DeadLetterReader
 from landfall.task.destinations import Destinations
-from landfall.task.feed_reader import FeedReader, OpenFeed
+from landfall.task.feed_reader import FeedReader, ReadableFeed
 from landfall.task.landing import LandingDeps, land_with
 from landfall.task.lost_ranges import LostRangeReader
 from landfall.task.merging import MergeResult, MergeShare, merge_share
@@ -119,7 +119,7 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
     return land_with(resources.deps, batch, slices, reader)
 
 
-def read_back(landed: Landed) -> tuple[Miscounted, ...]:
+def read_back(landed: ObjectsOfSpec) -> tuple[Miscounted, ...]:
     """Read objects of the group's store back; returns those that do not hold their rows.
 
     Raises:
@@ -156,7 +156,7 @@ def _reader(
     if group.spec.source.kafka:
         return KafkaReader(dict(properties), group.spec.tuning.read_timeout)
     feeds = {
-        feed.topic: OpenFeed(open_files(feed), reader_of_feed(feed))
+        feed.topic: ReadableFeed(open_files(feed), reader_of_feed(feed))
         for feed in group.spec.source.files
     }
     return FeedReader(slots, group.metadata.name, LANE, feeds)

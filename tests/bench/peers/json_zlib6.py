@@ -8,7 +8,7 @@ library is the largest single difference between Landfall and its peers.
 import zlib
 
 from landfall.formats import Encoder, codecs, text
-from landfall.formats.jsonlines import Json
+from landfall.formats.jsonlines import JsonFormat
 
 _LEVEL = 6
 _GZIP_WINDOW_BITS = 31
@@ -29,7 +29,7 @@ class Zlib6Compressor:
         return self._stream.flush()
 
 
-class JsonZlib6(Json):
+class JsonZlib6(JsonFormat):
     """The format ``Json`` with another compressor."""
 
     def encoder(self) -> Encoder:

@@ -85,7 +85,7 @@ def install(uv: Path, python: Path) -> Installed:
         python: the interpreter that the new virtual environment is made from.
 
     Raises:
-        dev.servers.cache.Missing: a tool is missing, or a download failed; says which.
+        dev.servers.cache.MissingTool: a tool is missing, or a download failed; says which.
     """
 
     def build(folder: Path) -> None:

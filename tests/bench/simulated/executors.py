@@ -24,7 +24,7 @@ from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, 
 from landfall.objects import Part, Upload
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
-from landfall.task.counting import Landed, Miscounted
+from landfall.task.counting import Miscounted, ObjectsOfSpec
 from landfall.task.merging import MergeResult, MergeShare
 from tests.bench.simulated.timeline import Timeline
 
@@ -141,7 +141,7 @@ class SimulatedExecutors:
         landed = LandedObject(upload, ObjectKind.DATA, records, start, last, dice.getrandbits(32))
         return LandedSlice(piece, (landed,), records, 0, 0, 0, size, (), 0, last, seconds, seconds)
 
-    def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:  # noqa: ARG002  # the protocol's
+    def read_back(self, shares: Sequence[ObjectsOfSpec]) -> list[Miscounted]:  # noqa: ARG002  # the protocol's
         """Nobody reads back."""
         return []
 

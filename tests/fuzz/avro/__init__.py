@@ -24,7 +24,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from landfall.schemas.avro import Avro
+from landfall.schemas.avro import AvroDecoder
 from landfall_audit.readers.avro_json import AvroJson
 from tests.fuzz.avro.payloads import payload
 from tests.fuzz.avro.reference import (
@@ -121,14 +121,14 @@ def _by_fastavro(schema: Declared, reader: Declared, content: bytes) -> tuple[An
     return fastavro.schemaless_reader(stream, parsed, of_reader), stream.tell()
 
 
-def _decoder(case: Case, wanted: Wanted, reader: Declared = None) -> Avro:
+def _decoder(case: Case, wanted: Wanted, reader: Declared = None) -> AvroDecoder:
     options = {"schema": json.dumps(case.schema)}
     if reader is not None:
         options["readerSchema"] = json.dumps(reader)
-    return Avro.of(options, wanted)
+    return AvroDecoder.of(options, wanted)
 
 
-def _decode(case: Case, decoder: Avro) -> Decoded:
+def _decode(case: Case, decoder: AvroDecoder) -> Decoded:
     rows = list(case.payloads)
     decoded = decoder.decode(filled(TopicPartition("t", 0), range(len(rows)), rows))
     assert len(decoded.records) + len(decoded.bad) == len(rows)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from landfall.formats.columns import storable
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.protobuf import Protobuf
+from landfall.pipeline.decoders.protobuf import FixedProtobufDecoder
 from landfall.pipeline.records import filled
 from tests.fuzz.protobuf.descriptors import descriptor_sets
 from tests.fuzz.protobuf.payloads import payloads
@@ -89,11 +89,11 @@ def check(case: Case) -> Sequence[str]:
     ]
 
 
-def _decoder(case: Case, wanted: Wanted) -> Protobuf:
+def _decoder(case: Case, wanted: Wanted) -> FixedProtobufDecoder:
     import base64
 
     descriptors = base64.b64encode(case.files.SerializeToString()).decode()
-    return Protobuf.of(
+    return FixedProtobufDecoder.of(
         {
             "message": case.message,
             "descriptors": descriptors,
@@ -103,7 +103,7 @@ def _decoder(case: Case, wanted: Wanted) -> Protobuf:
     )
 
 
-def _decode(case: Case, decoder: Protobuf) -> Decoded:
+def _decode(case: Case, decoder: FixedProtobufDecoder) -> Decoded:
     rows = list(case.payloads)
     decoded = decoder.decode(filled(TopicPartition("t", 0), range(len(rows)), rows))
     assert len(decoded.records) + len(decoded.bad) == len(rows)

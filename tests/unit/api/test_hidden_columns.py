@@ -11,7 +11,7 @@ from landfall.api.contract import ExitCode
 from landfall.api.hidden_columns import hidden_columns
 from landfall.api.spec import parse_group
 from landfall.cli import main
-from landfall.driver.process.run import Options, run_group
+from landfall.driver.process.run import RunOptions, run_group
 from tests.support.groups import document
 
 DT = (
@@ -71,7 +71,7 @@ def test_a_run_warns_once_for_each_column(caplog: pytest.LogCaptureFixture) -> N
     suspended = parse_group(group("dt={date}", state="Suspended"))
 
     with caplog.at_level(logging.WARNING):
-        assert run_group(suspended, Options()) == ExitCode.OK
+        assert run_group(suspended, RunOptions()) == ExitCode.OK
 
     assert [
         (record.field, record.why)  # type: ignore[attr-defined]  # of the event

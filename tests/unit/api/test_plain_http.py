@@ -11,7 +11,7 @@ from landfall.api.contract import ExitCode
 from landfall.api.plain_http import plain_http
 from landfall.api.spec import parse_group
 from landfall.cli import main
-from landfall.driver.process.run import Options, run_group
+from landfall.driver.process.run import RunOptions, run_group
 from tests.support.groups import document
 
 SECRET = {"name": "login"}
@@ -95,7 +95,7 @@ def test_run_and_explain_warn(
     file.write_text(yaml.safe_dump(spec))
 
     with caplog.at_level(logging.WARNING):
-        assert run_group(parse_group(spec), Options()) == ExitCode.OK
+        assert run_group(parse_group(spec), RunOptions()) == ExitCode.OK
     assert main(["explain", str(file), "clicks"]) == ExitCode.OK
 
     assert [getattr(record, "why", "") for record in caplog.records][:1] == [WARNING]

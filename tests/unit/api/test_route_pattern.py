@@ -2,7 +2,7 @@
 
 import pytest
 
-from landfall.api.route_pattern import Kind, Token, checked_pattern, checked_topic_path, tokens
+from landfall.api.route_pattern import Token, TokenKind, checked_pattern, checked_topic_path, tokens
 
 
 def refusal(pattern: str) -> str:
@@ -76,12 +76,12 @@ def test_a_good_pattern_is_taken(pattern: str) -> None:
 
 def test_a_pattern_is_its_tokens() -> None:
     assert tokens("a{kafka_partition}{minute:15}{time:%b_}{field:x.y}") == (
-        Token(Kind.TEXT, "a"),
-        Token(Kind.KAFKA_PARTITION),
-        Token(Kind.MINUTES, "15"),
-        Token(Kind.DIRECTIVE, "%b"),
-        Token(Kind.TEXT, "_"),
-        Token(Kind.FIELD, "x.y"),
+        Token(TokenKind.TEXT, "a"),
+        Token(TokenKind.KAFKA_PARTITION),
+        Token(TokenKind.MINUTES, "15"),
+        Token(TokenKind.DIRECTIVE, "%b"),
+        Token(TokenKind.TEXT, "_"),
+        Token(TokenKind.FIELD, "x.y"),
     )
 
 
@@ -122,6 +122,6 @@ def test_a_destination_that_two_topics_could_share_is_refused(path: str, message
 
 
 def test_a_header_is_a_placeholder() -> None:
-    assert tokens("{header:x-tenant}") == (Token(Kind.HEADER, "x-tenant"),)
+    assert tokens("{header:x-tenant}") == (Token(TokenKind.HEADER, "x-tenant"),)
     with pytest.raises(ValueError, match="a header needs its name"):
         tokens("{header:}")

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from landfall import untrusted_json
-from landfall_audit import Kind
-from landfall_audit.buckets.folder import Folder
-from landfall_audit.ledger.stored_schemas import StoredSchemas
+from landfall_audit import FaultKind
+from landfall_audit.buckets.folder import LocalFolder
+from landfall_audit.ledger.stored_schemas import LedgerSchemas
 from landfall_audit.payloads import Undecided
-from landfall_audit.payloads.avro import Avro
+from landfall_audit.payloads.avro import AvroPayloads
 from tests.support.audited_payloads import AuditedPayloads, declared, payloads
 
 DEEP = b'{"decode":' + b"[" * 1_000_000
@@ -28,9 +28,9 @@ def test_a_schema_that_is_too_deep_is_as_one_that_is_not_stored(tmp_path: Path) 
     path.write_bytes(DEEP)
 
     with pytest.raises(Undecided, match="schema 7 of the registry is not stored"):
-        StoredSchemas(Folder(tmp_path), "shop").find("http://registry", 7)
+        LedgerSchemas(LocalFolder(tmp_path), "shop").find("http://registry", 7)
     with pytest.raises(Undecided, match="no JSON: maximum recursion depth"):
-        Avro.of_text(DEEP.decode())
+        AvroPayloads.of_text(DEEP.decode())
 
 
 def test_a_generation_whose_stored_spec_is_too_deep_is_compared_by_todays(tmp_path: Path) -> None:
@@ -53,5 +53,5 @@ def test_a_slot_that_is_too_deep_breaks_the_ledger_there(tmp_path: Path) -> None
 
     (fault,) = made.audit().faults
 
-    assert fault.kind is Kind.LEDGER
+    assert fault.kind is FaultKind.LEDGER
     assert "nested too deeply" in fault.message

@@ -7,7 +7,7 @@ import pytest
 
 from landfall.driver.core.stored_specs import store_spec
 from landfall.formats import Block
-from landfall.formats.parquet import Parquet
+from landfall.formats.parquet import ParquetFormat
 from landfall.store.file import FileStore
 from landfall_audit import Unchecked
 from tests.support.audited_group import TP, Landed, message
@@ -33,7 +33,7 @@ def test_one_generation_can_be_audited_alone(landed: Landed) -> None:
 
 
 def as_dead_letters(offsets: Sequence[int]) -> bytes:
-    encoder = Parquet.of({}).encoder()
+    encoder = ParquetFormat.of({}).encoder()
     records = of_messages(TP, [message(offset) for offset in offsets])
     return encoder.encode(Block(records)) + encoder.finish()
 

@@ -7,7 +7,7 @@ import pytest
 
 from landfall.ledger import ClosedTopic, Finalize, Header, Horizon, Run, encode
 from landfall.ledger.offsets import TopicPartition
-from landfall_audit import Kind
+from landfall_audit import FaultKind
 from landfall_audit.ledger.horizons import Horizons
 from tests.support.sample_ledger import SampleLedger, bodies
 
@@ -38,7 +38,7 @@ def run(until: int, *ends: tuple[int, int], complete: int = -1, left: tuple[str,
 def faults(*entries: Horizon | Run) -> list[str]:
     horizons = Horizons()
     found = [fault for record in records(*entries) for fault in horizons.add(record)]
-    assert all(fault.kind is Kind.HORIZON for fault in found)
+    assert all(fault.kind is FaultKind.HORIZON for fault in found)
     return [fault.message for fault in found]
 
 

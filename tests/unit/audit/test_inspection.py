@@ -15,10 +15,9 @@ from landfall.ledger import Blocked, Decision, Hole, Missing
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
-from landfall_audit import Kind, Unchecked
+from landfall_audit import FaultKind, Unchecked
 from landfall_audit.buckets import open_bucket
-from landfall_audit.errors import Reason as AuditReason
-from landfall_audit.errors import Stalled
+from landfall_audit.errors import AuditReason, AuditStalled
 from landfall_audit.ledger.inventory import Inventory
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_spec import for_auditor
@@ -145,7 +144,9 @@ def test_an_object_that_was_given_up_must_not_be_visible(landed: Landed) -> None
 
     found = landed.audit(GeneratedLog(10, message))
 
-    assert [(fault.kind, fault.what) for fault in found.faults] == [(Kind.EXTRA, lost.upload.key)]
+    assert [(fault.kind, fault.what) for fault in found.faults] == [
+        (FaultKind.EXTRA, lost.upload.key)
+    ]
 
 
 def test_what_is_missing_of_a_topic_partition_that_leaves_is_lost(landed: Landed) -> None:
@@ -264,7 +265,7 @@ def test_a_store_from_a_python_module_is_refused(landed: Landed) -> None:
     output = landed.group.spec.output.model_copy(update={"store": "my.stores:Store"})
 
     with pytest.raises(
-        Stalled, match=r"output.store: audit reads Landfall's own stores"
+        AuditStalled, match=r"output.store: audit reads Landfall's own stores"
     ) as stalled:
         open_bucket(for_auditor(output))
 

@@ -10,14 +10,14 @@ from landfall_audit.checks.judge import (
     DEAD_LETTERS,
     ELSEWHERE,
     UNKNOWN,
-    KafkaRecords,
     ObjectRows,
-    Rules,
+    RangeRules,
+    ReferenceRecords,
     judge,
 )
 
 A, B = 0, 1
-EVEN_A_ODD_B = KafkaRecords(np.arange(10), np.arange(100, 110), np.array([A, B] * 5))
+EVEN_A_ODD_B = ReferenceRecords(np.arange(10), np.arange(100, 110), np.array([A, B] * 5))
 
 
 def landed(
@@ -30,8 +30,8 @@ def landed(
 
 def found_in(
     *objects: ObjectRows,
-    records: KafkaRecords = EVEN_A_ODD_B,
-    rules: Rules = Rules(),  # noqa: B008  # frozen
+    records: ReferenceRecords = EVEN_A_ODD_B,
+    rules: RangeRules = RangeRules(),  # noqa: B008  # frozen
 ) -> dict[str, object]:
     """What the auditor finds, without zeros."""
     result = PartitionResult()
@@ -62,7 +62,7 @@ def test_a_record_that_may_be_elsewhere_is_named_and_not_missing(known: bool) ->
     objects = landed(A, 0, 6, known=known), landed(B, 1, 3, 5, 7, 9, known=known)
     result = PartitionResult()
 
-    wrong = judge(records, objects, Rules(), result)
+    wrong = judge(records, objects, RangeRules(), result)
 
     assert wrong[ELSEWHERE].tolist() == [4, 8]
     assert (result.expected, result.found, result.missing) == (8, 7, 1)
@@ -119,7 +119,7 @@ def test_a_row_that_matches_no_record_of_a_compacted_topic_is_unchecked() -> Non
     found = found_in(
         landed(A, 0, 2, 4, 6, 8, 50, known=False),
         landed(B, 1, 3, 5, 7, 9, known=False),
-        rules=Rules(compacted=True),
+        rules=RangeRules(compacted=True),
     )
 
     assert found == {"expected": 10, "found": 10, "unchecked": {Unchecked.COMPACTED: 1}}
@@ -146,7 +146,7 @@ def test_a_record_both_landed_and_dead_lettered_is_a_duplicate(known: bool) -> N
 
 
 def test_only_the_place_is_unchecked_if_output_partitions_are_unknown(known: bool) -> None:
-    nowhere = KafkaRecords(
+    nowhere = ReferenceRecords(
         np.arange(6), np.array([100, 101, 102, 103, 104, 104]), np.full(6, UNKNOWN)
     )
 
@@ -163,7 +163,7 @@ def test_only_the_place_is_unchecked_if_output_partitions_are_unknown(known: boo
 
 
 def test_equal_payloads_match_in_any_order(known: bool) -> None:
-    same = KafkaRecords(np.arange(4), np.full(4, 7), np.full(4, A))
+    same = ReferenceRecords(np.arange(4), np.full(4, 7), np.full(4, A))
     hashes = dict.fromkeys(range(4), 7)
 
     assert found_in(landed(A, 0, 1, 2, 3, known=known, hashes=hashes), records=same) == {
@@ -174,7 +174,7 @@ def test_equal_payloads_match_in_any_order(known: bool) -> None:
 
 
 def test_rows_without_offsets_and_payloads_are_only_counted() -> None:
-    rules = Rules(payloads=False)
+    rules = RangeRules(payloads=False)
 
     assert found_in(landed(A, *range(10), known=False), rules=rules) == {
         "expected": 10,
@@ -186,7 +186,7 @@ def test_rows_without_offsets_and_payloads_are_only_counted() -> None:
 
 
 def test_filtered_records_are_not_expected() -> None:
-    rules = Rules(payloads=False, filtered=2)
+    rules = RangeRules(payloads=False, filtered=2)
 
     found = found_in(
         landed(A, 0, 4, 6, 8, known=True), landed(B, 1, 3, 5, 7, known=True), rules=rules
@@ -203,7 +203,7 @@ def test_filtered_records_are_not_expected() -> None:
 
 def test_dead_letters_are_compared_where_other_rows_cannot_be() -> None:
     """They hold what Kafka holds, whatever the group makes of its payloads."""
-    rules = Rules(payloads=False)
+    rules = RangeRules(payloads=False)
     rows = landed(A, 0, 4, 6, 8, known=True, hashes={4: 7}), landed(B, 1, 5, 7, 9, known=True)
     whole, damaged = (
         landed(DEAD_LETTERS, 2, 3, known=True, hashes=hashes) for hashes in ({}, {3: 7})
@@ -217,12 +217,12 @@ def test_dead_letters_are_compared_where_other_rows_cannot_be() -> None:
 def test_an_empty_range_has_no_findings() -> None:
     none = np.empty(0, np.int64)
 
-    assert found_in(records=KafkaRecords(none, none, none)) == {}
+    assert found_in(records=ReferenceRecords(none, none, none)) == {}
     assert (
         found_in(
             ObjectRows(A, None, none),
-            records=KafkaRecords(none, none, none),
-            rules=Rules(payloads=False),
+            records=ReferenceRecords(none, none, none),
+            rules=RangeRules(payloads=False),
         )
         == {}
     )

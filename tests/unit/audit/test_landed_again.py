@@ -12,7 +12,7 @@ from landfall.ledger import Drop
 from landfall.ledger.names import object_names
 from landfall.ledger.replace import replacement_lists
 from landfall.ledger.replace.replacement_lists import MadeBy
-from landfall_audit import Kind, Unchecked
+from landfall_audit import FaultKind, Unchecked
 from tests.support.audited_group import TP, Landed, message
 from tests.support.audited_replacing import END, OTHER, WHOLE, Hour, all_rows
 from tests.support.auditor_fakes import GeneratedLog
@@ -240,7 +240,7 @@ def test_an_object_of_a_backfill_must_be_there(lines: Hour) -> None:
     done(lines, made)
     lines.path(made.objects[0][1].upload.key).unlink()
 
-    assert lines.kinds() == [Kind.LOST]
+    assert lines.kinds() == [FaultKind.LOST]
 
 
 def test_an_object_whose_rows_were_landed_again_must_retire(lines: Hour) -> None:
@@ -251,7 +251,7 @@ def test_an_object_whose_rows_were_landed_again_must_retire(lines: Hour) -> None
 
     (fault,) = lines.faults()
 
-    assert (fault.kind, fault.what) == (Kind.REPLACED, stays)
+    assert (fault.kind, fault.what) == (FaultKind.REPLACED, stays)
     assert fault.message == f"its rows were landed again in slot {made.slot}, and it stays"
 
 
@@ -328,4 +328,4 @@ def test_schemas_and_specs_that_a_list_names_are_stored(lines: Hour) -> None:
     made.listed = replace(made.listed, made_by=MadeBy(2, "d" * 64))
     done(lines, made)
 
-    assert lines.kinds() == [Kind.SCHEMA, Kind.SPEC]
+    assert lines.kinds() == [FaultKind.SCHEMA, FaultKind.SPEC]

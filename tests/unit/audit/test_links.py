@@ -8,7 +8,7 @@ import pytest
 from landfall.store.file import FileStore
 from landfall.store.folder_files import FolderFiles
 from landfall_audit.buckets import CannotCompare
-from landfall_audit.buckets.folder import Folder
+from landfall_audit.buckets.folder import LocalFolder
 
 SECRET = b"sasl.password=planted"
 
@@ -31,24 +31,24 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_an_output_root_has_what_the_store_lists(root: Path) -> None:
-    found = dict(Folder(root).visible())
+    found = dict(LocalFolder(root).visible())
 
     assert found == {"a/file": 2, "a/same": 2}
     assert found == {each.key: each.size for each in FileStore(root).list_after("")}
-    assert dict(Folder(root).visible("a/s")) == {"a/same": 2}
+    assert dict(LocalFolder(root).visible("a/s")) == {"a/same": 2}
 
 
 def test_nothing_is_read_through_a_link_that_leads_out(root: Path) -> None:
-    with Folder(root).open("a/same") as stream:
+    with LocalFolder(root).open("a/same") as stream:
         assert stream.read() == b"1\n"
     for key in ("a/stolen", "folder/properties", "loop", "a/none"):
         with pytest.raises(FileNotFoundError):
-            Folder(root).open(key)
+            LocalFolder(root).open(key)
 
 
 def test_a_source_has_what_the_feed_lists(root: Path) -> None:
     (root / "folder").unlink()  # a link to a folder elsewhere stops a feed
-    source = Folder(root)
+    source = LocalFolder(root)
 
     found = {each.name: (each.etag, each.modified) for each in source.files()}
 

@@ -11,12 +11,12 @@ from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
 from landfall_audit.buckets import open_bucket
-from landfall_audit.errors import Reason, Retry, Stalled, StoreDenied
+from landfall_audit.errors import AuditReason, AuditRetry, AuditStalled, AuditStoreDenied
 from landfall_audit.login import s3 as login_s3
 from landfall_audit.login.azure import _credential
 from landfall_audit.login.kafka import kafka_properties
 from landfall_audit.login.s3 import s3_client, translate_errors
-from landfall_audit.spec import ConsumerGroup, Output, S3Access
+from landfall_audit.spec import AuditedGroup, OutputSection, S3Section
 
 Secrets = Callable[..., None]
 KEYS = {"AWS_ACCESS_KEY_ID": "key-1", "AWS_SECRET_ACCESS_KEY": "hush"}
@@ -45,11 +45,11 @@ class NoBody:
         return []
 
 
-def access(**fields: Any) -> S3Access:
-    return S3Access.model_validate({"endpoint": "http://127.0.0.1:1", "maxAttempts": 1, **fields})
+def access(**fields: Any) -> S3Section:
+    return S3Section.model_validate({"endpoint": "http://127.0.0.1:1", "maxAttempts": 1, **fields})
 
 
-def sent(settings: S3Access) -> list[AWSPreparedRequest]:
+def sent(settings: S3Section) -> list[AWSPreparedRequest]:
     """The requests that a client sends for one object; none reaches a server."""
     client, requests = s3_client(settings), list[AWSPreparedRequest]()
 
@@ -113,7 +113,7 @@ def test_the_login_of_a_proxy_is_in_the_secret(
 
 def test_fips_and_dual_stack_choose_an_endpoint_of_aws(secret: Secrets) -> None:
     secret("s3", KEYS)
-    settings = S3Access.model_validate(
+    settings = S3Section.model_validate(
         {
             "credentialsSecretRef": {"name": "s3"},
             "region": "us-east-1",
@@ -128,7 +128,9 @@ def test_fips_and_dual_stack_choose_an_endpoint_of_aws(secret: Secrets) -> None:
 def test_a_role_needs_credentials(secret: Secrets) -> None:
     role = {"roleArn": "arn:aws:iam::1:role/x"}
 
-    with pytest.raises(StoreDenied, match="no credentials to assume role arn:aws:iam::1:role/x"):
+    with pytest.raises(
+        AuditStoreDenied, match="no credentials to assume role arn:aws:iam::1:role/x"
+    ):
         s3_client(access(assumeRole=role, region="us-east-1"))
 
 
@@ -137,12 +139,12 @@ def test_a_server_that_is_not_there_is_tried_again_later(secret: Secrets) -> Non
     client = s3_client(access(credentialsSecretRef={"name": "s3"}, connectTimeout="1s"))
 
     with (
-        pytest.raises(Retry, match=r"^list s3://logs: ") as failed,
+        pytest.raises(AuditRetry, match=r"^list s3://logs: ") as failed,
         translate_errors("list", "s3://logs"),
     ):
         client.list_objects_v2(Bucket="logs")
 
-    assert not isinstance(failed.value, StoreDenied)
+    assert not isinstance(failed.value, AuditStoreDenied)
     assert "hush" not in str(failed.value)
 
 
@@ -156,24 +158,24 @@ PLACES = {
 }
 
 
-def place(section: str, **fields: Any) -> Output:
+def place(section: str, **fields: Any) -> OutputSection:
     own = {"credentialsSecretRef": {"name": "login"}, **fields}
-    return Output.model_validate({"url": PLACES[section], section: own})
+    return OutputSection.model_validate({"url": PLACES[section], section: own})
 
 
 @pytest.mark.parametrize("section", PLACES)
 def test_a_secret_that_is_not_there_is_named(section: str, secret: Secrets) -> None:
-    with pytest.raises(Stalled, match="secret 'login'") as stalled:
+    with pytest.raises(AuditStalled, match="secret 'login'") as stalled:
         open_bucket(place(section))
 
-    assert stalled.value.reason is Reason.SPEC_INVALID
+    assert stalled.value.reason is AuditReason.SPEC_INVALID
 
 
 @pytest.mark.parametrize("section", ["s3", "azure", "gcs"])
 def test_a_secret_without_its_keys_is_named(section: str, secret: Secrets) -> None:
     secret("login", {"other": "hush"})
 
-    with pytest.raises(Stalled, match="secret 'login' lacks ") as stalled:
+    with pytest.raises(AuditStalled, match="secret 'login' lacks ") as stalled:
         open_bucket(place(section))
 
     assert "hush" not in str(stalled.value)
@@ -182,14 +184,14 @@ def test_a_secret_without_its_keys_is_named(section: str, secret: Secrets) -> No
 def test_a_principal_needs_its_keytab(secret: Secrets) -> None:
     secret("login", {"core-site.xml": "<configuration/>"})
 
-    with pytest.raises(Stalled, match=r"there is no .*/login/keytab"):
+    with pytest.raises(AuditStalled, match=r"there is no .*/login/keytab"):
         open_bucket(place("hdfs", principal="me@ACME"))
 
 
 def test_a_key_of_google_that_is_none_is_not_quoted(secret: Secrets) -> None:
     secret("login", {"key.json": '{"private_key": "hush"'})
 
-    with pytest.raises(Stalled, match="is not the key file of a service account") as stalled:
+    with pytest.raises(AuditStalled, match="is not the key file of a service account") as stalled:
         open_bucket(place("gcs"))
 
     assert "hush" not in str(stalled.value)
@@ -215,15 +217,15 @@ def test_no_token_is_sent_without_tls(secret: Secrets) -> None:
     application = ("AZURE_TENANT_ID", "AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET")
     secret("login", dict.fromkeys(application, "11111111-1111-1111-1111-111111111111"))
 
-    with pytest.raises(StoreDenied, match="is not https, which tokens need"):
+    with pytest.raises(AuditStoreDenied, match="is not https, which tokens need"):
         open_bucket(place("azure", endpoint="http://127.0.0.1:1/acme"))
 
 
 # ---------------------------------------------------------------------------------- Kafka
 
 
-def group(**kafka: Any) -> ConsumerGroup:
-    return ConsumerGroup.model_validate(
+def group(**kafka: Any) -> AuditedGroup:
+    return AuditedGroup.model_validate(
         {
             "apiVersion": "landfall.dev/v1alpha1",
             "kind": "ConsumerGroup",
@@ -253,7 +255,7 @@ def test_properties_of_the_secret_count_more_than_the_spec(secret: Secrets) -> N
 def test_a_line_that_is_no_property_is_named_by_its_number(secret: Secrets) -> None:
     secret("kafka", {"properties": "a=1\nhush\n"})
 
-    with pytest.raises(Stalled, match="line 2: not key=value") as stalled:
+    with pytest.raises(AuditStalled, match="line 2: not key=value") as stalled:
         kafka_properties(group(propertiesSecretRef={"name": "kafka"}))
 
     assert "hush" not in str(stalled.value)
@@ -264,5 +266,5 @@ def test_the_function_that_gives_tokens_is_imported() -> None:
         kafka_properties(group(properties={"oauth_cb": "json:dumps"}))["oauth_cb"].__name__
         == "dumps"
     )
-    with pytest.raises(Stalled, match=r"oauth_cb: cannot import 'no\.such:thing'"):
+    with pytest.raises(AuditStalled, match=r"oauth_cb: cannot import 'no\.such:thing'"):
         kafka_properties(group(properties={"oauth_cb": "no.such:thing"}))

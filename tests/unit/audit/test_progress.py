@@ -52,7 +52,7 @@ def test_a_terminal_has_one_line_and_the_result_stays_on_standard_output(
 
 def test_a_pipe_has_a_line_now_and_then() -> None:
     lines, clock = list[str](), Clock()
-    progress = console.Progress(lines.append, 15.0, clock)
+    progress = console.AuditProgress(lines.append, 15.0, clock)
 
     for second in range(1, 61):
         clock.now = second

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2
 
-from landfall.schemas import Reference, RegisteredSchema
+from landfall.schemas import RegisteredSchema, SchemaReference
 from landfall.schemas import proto_files as writers
 from landfall_audit.payloads.proto_files import file_set
 
@@ -51,7 +51,7 @@ def test_a_schema_is_what_the_writer_makes_of_it(order: str, money: str) -> None
 
     own = file_set(order, [(name, money)])
 
-    others = writers.file_set(RegisteredSchema("PROTOBUF", order, (Reference(name, money),)))
+    others = writers.file_set(RegisteredSchema("PROTOBUF", order, (SchemaReference(name, money),)))
     assert fields(own) == fields(others)
     assert [m.name for m in own.file[-1].message_type] == ["Order"]
     known: set[str] = set()

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from landfall.ledger.replace.replacement_lists import Replaced, Section
-from landfall_audit import Kind
+from landfall.ledger.replace.replacement_lists import ReplacementList, Section
+from landfall_audit import FaultKind
 from tests.support.audited_replacing import END, Hour
 from tests.support.sample_ledger import GROUP, LANE
 from tests.support.sample_replacing import Merge
@@ -16,7 +16,7 @@ from tests.support.sample_replacing import Merge
 def with_sections(merge: Merge, *sections: Section) -> Merge:
     rows = sum(section.rows for section in sections)
     new = replace(merge.new, landed=structs.replace(merge.new.landed, rows=rows), sections=sections)
-    merge.listed = Replaced(merge.retire, (new,))
+    merge.listed = ReplacementList(merge.retire, (new,))
     return merge
 
 
@@ -29,7 +29,7 @@ def test_sections_must_be_what_the_rows_are(hour: Hour) -> None:
 
     assert not found.is_whole
     if hour.has_offsets:
-        assert {fault.kind for fault in found.faults} == {Kind.REPLACED}
+        assert {fault.kind for fault in found.faults} == {FaultKind.REPLACED}
 
 
 def test_sections_of_mixed_rows_must_have_as_many_as_they_say(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_the_name_of_a_new_object_has_the_slot_of_its_plan(lines: Hour) -> None:
     merge.read_through -= 1
     lines.retire(merge.record())
 
-    assert lines.kinds() == [Kind.REPLACED]
+    assert lines.kinds() == [FaultKind.REPLACED]
 
 
 @pytest.mark.parametrize("damage", [lambda body: body[:-1], lambda _: None])
@@ -86,4 +86,4 @@ def test_the_list_must_be_as_it_was_stored(lines: Hour, damage: object) -> None:
     body = damage(path.read_bytes())  # type: ignore[operator]  # a function
     path.unlink() if body is None else path.write_bytes(body)
 
-    assert Kind.REPLACED in lines.kinds()
+    assert FaultKind.REPLACED in lines.kinds()

@@ -11,8 +11,8 @@ from landfall.api.spec import parse_group
 from landfall.ledger import Drop, Purpose, Retired
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
-from landfall.ledger.replace.replacement_lists import Replaced
-from landfall_audit import Kind, Unchecked
+from landfall.ledger.replace.replacement_lists import ReplacementList
+from landfall_audit import FaultKind, Unchecked
 from landfall_audit.buckets import open_buckets
 from landfall_audit.checks.inspection import inspect
 from tests.support import older_names
@@ -73,7 +73,7 @@ def test_what_retires_later_is_no_fault_until_it_has_retired(hour: Hour) -> None
     hour.sample.append(lambda h: Retired(header=h, slots=(merge.slot,)))
 
     (fault,) = hour.findings().faults
-    assert (fault.kind, fault.what) == (Kind.RETIRED, first.landed.upload.key)
+    assert (fault.kind, fault.what) == (FaultKind.RETIRED, first.landed.upload.key)
 
 
 def test_what_is_decided_again_is_one_replacement(hour: Hour) -> None:
@@ -110,7 +110,7 @@ def test_what_is_given_up_counts_nowhere(hour: Hour) -> None:
 
     assert_whole(hour)
     hour.sample.append(lambda h: Retired(header=h, slots=(slot,)))
-    assert [fault.kind for fault in hour.findings().faults] == [Kind.RETIRED]
+    assert [fault.kind for fault in hour.findings().faults] == [FaultKind.RETIRED]
     hour.path(merge.new.landed.upload.key).unlink()
     assert_whole(hour)
 
@@ -227,7 +227,7 @@ def test_rows_of_a_topic_that_was_recreated_are_not_confused(
     merge = Merge.of(landed.sample, [(2, objects[0]), (7, objects[1])], rows)
     if rows:
         halves = tuple(replace(section, rows=10) for section in merge.new.sections)
-        merge.listed = Replaced(merge.retire, (replace(merge.new, sections=halves),))
+        merge.listed = ReplacementList(merge.retire, (replace(merge.new, sections=halves),))
     merge.record().complete()
     for each in merge.retire:
         (landed.root / each.landed.upload.key).unlink()
@@ -279,7 +279,7 @@ def test_a_new_object_that_was_given_up_must_not_stay(lines: Hour) -> None:
     lines.retire(second)
 
     (fault,) = lines.faults()
-    assert (fault.kind, fault.what) == (Kind.EXTRA, first.new.landed.upload.key)
+    assert (fault.kind, fault.what) == (FaultKind.EXTRA, first.new.landed.upload.key)
 
 
 def test_objects_that_would_have_retired_are_still_expected(lines: Hour) -> None:
@@ -291,7 +291,7 @@ def test_objects_that_would_have_retired_are_still_expected(lines: Hour) -> None
 
     lines.path(lines.objects[4][1].upload.key).unlink()
 
-    assert lines.kinds() == [Kind.LOST]
+    assert lines.kinds() == [FaultKind.LOST]
 
 
 def test_an_old_object_must_not_stay(hour: Hour) -> None:
@@ -301,7 +301,7 @@ def test_an_old_object_must_not_stay(hour: Hour) -> None:
 
     (fault,) = hour.faults()
 
-    assert (fault.kind, fault.what) == (Kind.RETIRED, key)
+    assert (fault.kind, fault.what) == (FaultKind.RETIRED, key)
 
 
 @pytest.mark.parametrize("rows", [None, all_rows()])
@@ -311,7 +311,7 @@ def test_a_new_object_must_be_there(hour: Hour, rows: list[tuple[int, int]] | No
 
     (fault,) = hour.faults()
 
-    assert (fault.kind, fault.what) == (Kind.LOST, key)
+    assert (fault.kind, fault.what) == (FaultKind.LOST, key)
     assert [found["missing"] for found in hour.counts().values()] == [END, END]
 
 
@@ -321,7 +321,7 @@ def test_a_new_object_must_be_there_even_if_kafka_has_its_records_no_more(lines:
 
     found = lines.audit(log)
 
-    assert [fault.kind for fault in found.faults] == [Kind.LOST]
+    assert [fault.kind for fault in found.faults] == [FaultKind.LOST]
 
 
 @pytest.mark.parametrize("rows", [None, all_rows()])
@@ -373,7 +373,7 @@ def test_copies_are_beside_the_objects_if_the_ledger_is_elsewhere(
     found = inspect(
         for_auditor(group), open_buckets(for_auditor(group.spec)), GeneratedLog(END, message)
     )
-    assert [fault.kind for fault in found.faults] == [Kind.COPY]
+    assert [fault.kind for fault in found.faults] == [FaultKind.COPY]
 
 
 def test_an_object_named_as_a_new_one_must_be_in_a_list(lines: Hour) -> None:
@@ -402,7 +402,7 @@ def test_a_copy_must_be_one(lines: Hour, change: object) -> None:
     path = lines.path(kept(merge, merge.retire[0].landed.upload.key))
     path.write_bytes(change(path.read_bytes()))  # type: ignore[operator]  # a function
 
-    assert lines.kinds() == [Kind.COPY]
+    assert lines.kinds() == [FaultKind.COPY]
 
 
 def test_a_copy_of_what_did_not_retire_is_a_fault(lines: Hour) -> None:
@@ -410,7 +410,7 @@ def test_a_copy_of_what_did_not_retire_is_a_fault(lines: Hour) -> None:
     path = lines.path(kept(merge, "clicks/dt=2026-11-21/1_0_00000000000000000099.json"))
     path.write_bytes(b"")
 
-    assert lines.kinds() == [Kind.COPY]
+    assert lines.kinds() == [FaultKind.COPY]
 
 
 def test_rows_of_transforms_are_unchecked_if_they_are_mixed(tmp_path: Path) -> None:

@@ -24,30 +24,30 @@ from landfall_audit import spec as auditors
 from tests.support.groups import document
 from tests.support.processes import ROOT
 
-MODELS: dict[type[auditors.Model], type[BaseModel]] = {
-    auditors.ConsumerGroup: writers.ConsumerGroup,
-    auditors.Metadata: writers.Metadata,
-    auditors.GroupSpec: writers.GroupSpec,
-    auditors.Source: writers.Source,
-    auditors.Kafka: writers.Kafka,
-    auditors.Feed: writers.Feed,
-    auditors.Landed: writers.LandedSource,
-    auditors.Decode: writers.Decode,
-    auditors.Timestamp: writers.Timestamp,
-    auditors.Column: writers.Column,
-    auditors.Item: writers.Item,
-    auditors.Route: writers.Route,
-    auditors.Output: writers.Output,
-    auditors.Ledger: writers.Ledger,
-    auditors.LettersPlace: LettersPlace,
-    auditors.BadRecords: BadRecords,
-    auditors.Tuning: Tuning,
-    auditors.S3Access: writers.S3Access,
-    auditors.AssumeRole: writers.AssumeRole,
-    auditors.AzureAccess: writers.AzureAccess,
-    auditors.GcsAccess: writers.GcsAccess,
-    auditors.HdfsAccess: writers.HdfsAccess,
-    auditors.SecretRef: writers.SecretRef,
+MODELS: dict[type[auditors.SpecSection], type[BaseModel]] = {
+    auditors.AuditedGroup: writers.ConsumerGroup,
+    auditors.MetadataSection: writers.Metadata,
+    auditors.AuditedSpec: writers.GroupSpec,
+    auditors.SourceSection: writers.Source,
+    auditors.KafkaSection: writers.Kafka,
+    auditors.FeedSection: writers.Feed,
+    auditors.LandedSection: writers.LandedSource,
+    auditors.DecodeSection: writers.Decode,
+    auditors.TimestampSection: writers.Timestamp,
+    auditors.ColumnSection: writers.Column,
+    auditors.ItemSection: writers.Item,
+    auditors.RouteSection: writers.Route,
+    auditors.OutputSection: writers.Output,
+    auditors.LedgerSection: writers.Ledger,
+    auditors.LettersSection: LettersPlace,
+    auditors.BadRecordsSection: BadRecords,
+    auditors.TuningSection: Tuning,
+    auditors.S3Section: writers.S3Access,
+    auditors.AssumeRoleSection: writers.AssumeRole,
+    auditors.AzureSection: writers.AzureAccess,
+    auditors.GcsSection: writers.GcsAccess,
+    auditors.HdfsSection: writers.HdfsAccess,
+    auditors.SecretSection: writers.SecretRef,
 }
 DEFAULTS = [
     (own, name)
@@ -86,7 +86,7 @@ def same(own: object, others: object) -> None:
     ("own", "name"), DEFAULTS, ids=lambda each: getattr(each, "__name__", each)
 )
 def test_a_field_that_is_not_set_has_the_writers_default(
-    own: type[auditors.Model], name: str
+    own: type[auditors.SpecSection], name: str
 ) -> None:
     same(own.model_fields[name].default, MODELS[own].model_fields[name].default)
 
@@ -94,18 +94,18 @@ def test_a_field_that_is_not_set_has_the_writers_default(
 def test_every_model_is_compared() -> None:
     models = {each for each in vars(auditors).values() if _is_model(each)}
     bases = {
-        auditors.Model,
-        auditors.StoreAccess,
-        auditors.Place,
-        auditors.Root,
-        auditors.ValueType,
+        auditors.SpecSection,
+        auditors.StoreSection,
+        auditors.LocationSection,
+        auditors.RootSection,
+        auditors.ValueTypeSection,
     }
 
-    assert models - bases - MODELS.keys() == {auditors.Registry, auditors.DecodeKey}
+    assert models - bases - MODELS.keys() == {auditors.RegistrySection, auditors.DecodeKeySection}
 
 
 def _is_model(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, auditors.Model)
+    return isinstance(value, type) and issubclass(value, auditors.SpecSection)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +149,8 @@ PAGES = list(groups_of_pages())
 
 def compare(made: Any) -> None:
     """What both read in a document."""
-    own, others = auditors.ConsumerGroup.model_validate(made), writers.parse_group(made)
-    own_topics = auditors.TopicSpecs.of(own.spec)
+    own, others = auditors.AuditedGroup.model_validate(made), writers.parse_group(made)
+    own_topics = auditors.AuditedTopics.of(own.spec)
     others_topics = writers.TopicSpecs.of(others.spec)
 
     same(own.metadata, others.metadata)
@@ -282,4 +282,4 @@ def test_what_a_kind_of_source_needs_is_required() -> None:
     made["spec"]["source"] = {}
 
     with pytest.raises(ValueError, match="exactly one of kafka, files and landed"):
-        auditors.ConsumerGroup.model_validate(made)
+        auditors.AuditedGroup.model_validate(made)

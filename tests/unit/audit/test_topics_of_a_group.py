@@ -12,7 +12,7 @@ from landfall.pipeline.records import Records
 from landfall.store.file import FileStore
 from landfall.task import Batch
 from landfall.task.landing import land
-from landfall_audit import Fault, Kind
+from landfall_audit import Fault, FaultKind
 from tests.support.audited_group import TP, Landed, message
 from tests.support.auditor_fakes import GeneratedLog, Message, of_messages
 
@@ -75,7 +75,7 @@ def test_an_object_that_nobody_decided_is_found_in_destinations(
 
     (fault,) = landed.audit(GeneratedLog(0, message)).faults
 
-    assert fault == Fault(Kind.EXTRA, key, "2 bytes that no COMMIT names")
+    assert fault == Fault(FaultKind.EXTRA, key, "2 bytes that no COMMIT names")
 
 
 def test_a_moved_object_is_found_in_its_destination(tmp_path: Path) -> None:
@@ -88,4 +88,4 @@ def test_a_moved_object_is_found_in_its_destination(tmp_path: Path) -> None:
 
     (fault,) = landed.audit(GeneratedLog(10, message)).faults
 
-    assert fault.kind is Kind.MOVED
+    assert fault.kind is FaultKind.MOVED

@@ -11,7 +11,7 @@ import yaml
 
 from landfall.api.spec import parse_group
 from landfall.formats import Block
-from landfall.formats.sequencefile import SequenceFile
+from landfall.formats.sequencefile import SequenceFileFormat
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import of_columns
 from tests.bench import contenders
@@ -35,7 +35,7 @@ def test_the_zlib_format_writes_one_gzip_member_of_the_same_lines() -> None:
 
 
 def test_records_are_counted_in_gzip_objects_and_in_sequence_files() -> None:
-    encoder = SequenceFile.of({}).encoder()
+    encoder = SequenceFileFormat.of({}).encoder()
     sequence_file = encoder.encode(BLOCK) + encoder.finish()
 
     assert contenders.count_sequence_file(io.BytesIO(sequence_file)) == 500

@@ -7,7 +7,7 @@ from landfall.checks.locate import (
     Committed,
     NotLanded,
     OffsetState,
-    Skipped,
+    SkippedOffset,
     Unknown,
     find_offset,
     row_of,
@@ -53,7 +53,7 @@ def test_an_offset_can_lie_before_the_start_in_a_hole_or_after_the_checkpoint(
 
     assert state_of(sample, 4) == BeforeStart(5)
     assert state_of(sample, 20) == NotLanded(20)
-    assert isinstance(skipped, Skipped)
+    assert isinstance(skipped, SkippedOffset)
     assert skipped.slot == 3
 
 

@@ -12,7 +12,7 @@ import yaml
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.formats import Block
-from landfall.formats.sequencefile import SequenceFile
+from landfall.formats.sequencefile import SequenceFileFormat
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import filled
 from landfall.store.file import FileStore
@@ -89,7 +89,7 @@ def by_secor(offsets: Sequence[int]) -> bytes:
 
 
 def sequence_file(tp: TopicPartition, offsets: Sequence[int]) -> bytes:
-    encoder = SequenceFile.of({"compression": "Record", "codec": "Deflate"}).encoder()
+    encoder = SequenceFileFormat.of({"compression": "Record", "codec": "Deflate"}).encoder()
     values = [b"%d" % offset for offset in offsets]
     return encoder.encode(Block(filled(tp, list(offsets), values))) + encoder.finish()
 

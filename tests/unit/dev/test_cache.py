@@ -42,7 +42,7 @@ def test_an_artifact_that_is_not_the_pinned_one_is_refused(tmp_path: Path) -> No
     expected = "0" * 64
 
     with pytest.raises(
-        cache.Missing, match=f"org.one:one:1.0 has SHA-256 {SHA256}, expected {expected}"
+        cache.MissingTool, match=f"org.one:one:1.0 has SHA-256 {SHA256}, expected {expected}"
     ):
         cache.fetch({"org.one:one:1.0": expected}, tmp_path, "a test")
 
@@ -52,5 +52,5 @@ def test_a_machine_without_maven_says_what_needs_it(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
 
-    with pytest.raises(cache.Missing, match=r"a test needs `mvn`.*apt-get install maven"):
+    with pytest.raises(cache.MissingTool, match=r"a test needs `mvn`.*apt-get install maven"):
         cache.fetch({"org.one:one:1.0": SHA256}, tmp_path, "a test")

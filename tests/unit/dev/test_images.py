@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from dev.kube.archive import Layout
+from dev.kube.archive import OciLayout
 from dev.kube.images import CONTEXT, FOLDERS, ROOT, digest_of, files_of, pip_settings
 
 IMAGE = "landfall.local/thing:1"
 
 
 @pytest.fixture
-def layout(tmp_path: Path) -> Layout:
+def layout(tmp_path: Path) -> OciLayout:
     """With one image whose layer is big, and two others."""
     (tmp_path / "program").write_bytes(bytes(2**21))
-    made = Layout(tmp_path / "layout")
+    made = OciLayout(tmp_path / "layout")
     made.add("a-1", tmp_path / "program", ["/program"])
     for number in (2, 3, 4):
         (tmp_path / "program").write_bytes(bytes(2**21 + number))
@@ -26,14 +26,14 @@ def layout(tmp_path: Path) -> Layout:
     return made
 
 
-def test_an_image_is_packed_with_its_name_and_all_its_blobs(layout: Layout) -> None:
+def test_an_image_is_packed_with_its_name_and_all_its_blobs(layout: OciLayout) -> None:
     packed = _packed(layout, "a-1")
 
     assert packed.keys() - {"oci-layout"} == {"index.json", *_blobs(layout, "a-1")}
     assert f'"{IMAGE}"'.encode() in packed["index.json"]
 
 
-def test_a_layer_that_is_there_is_not_sent_but_what_describes_it_is(layout: Layout) -> None:
+def test_a_layer_that_is_there_is_not_sent_but_what_describes_it_is(layout: OciLayout) -> None:
     whole = _packed(layout, "a-1")
     everything = [f"sha256:{Path(path).name}" for path in whole]
 
@@ -42,7 +42,7 @@ def test_a_layer_that_is_there_is_not_sent_but_what_describes_it_is(layout: Layo
     assert [len(whole[path]) > 2**21 for path in left_out] == [True]
 
 
-def test_the_newest_few_images_stay_and_those_of_others(layout: Layout) -> None:
+def test_the_newest_few_images_stay_and_those_of_others(layout: OciLayout) -> None:
     needed = (
         _blobs(layout, "a-2")
         | _blobs(layout, "a-3")
@@ -58,7 +58,7 @@ def test_the_newest_few_images_stay_and_those_of_others(layout: Layout) -> None:
     } == needed
 
 
-def test_the_same_program_makes_the_same_image(layout: Layout, tmp_path: Path) -> None:
+def test_the_same_program_makes_the_same_image(layout: OciLayout, tmp_path: Path) -> None:
     before = layout.names()["a-4"]
 
     layout.add("a-4", tmp_path / "program", ["/program"])
@@ -134,7 +134,7 @@ def test_settings_about_the_index_reach_the_build_and_others_do_not() -> None:
     ]
 
 
-def _packed(layout: Layout, name: str, *without: str) -> dict[str, bytes]:
+def _packed(layout: OciLayout, name: str, *without: str) -> dict[str, bytes]:
     tar = io.BytesIO()
     layout.pack(name, IMAGE, tar, without)
     tar.seek(0)
@@ -142,5 +142,5 @@ def _packed(layout: Layout, name: str, *without: str) -> dict[str, bytes]:
         return {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
 
 
-def _blobs(layout: Layout, name: str) -> set[str]:
+def _blobs(layout: OciLayout, name: str) -> set[str]:
     return {path for path in _packed(layout, name) if path.startswith("blobs/")}

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from dev.kube import requirements
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 
 
 def test_a_folder_that_is_hidden_from_the_node_is_named(tmp_path: Path) -> None:
     with pytest.raises(
-        Missing, match="another place for /var/lib/ci/state: everything below /var/lib is hidden"
+        MissingTool,
+        match="another place for /var/lib/ci/state: everything below /var/lib is hidden",
     ):
         requirements.check([Path("/var/lib/ci/state"), tmp_path], ["/run", "/var/lib"])
 
@@ -19,7 +20,7 @@ def test_missing_packages_make_one_command(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(requirements, "SYSTEM_PATH", "/nowhere")
     monkeypatch.setattr(requirements, "CNI_FOLDERS", ("/nowhere",))
 
-    with pytest.raises(Missing) as missing:
+    with pytest.raises(MissingTool) as missing:
         requirements.check([], [])
 
     assert (

@@ -8,7 +8,7 @@ import pytest
 
 from dev.kube import rust
 from dev.kube.images import ROOT, native_toolchain
-from dev.servers.cache import Missing
+from dev.servers.cache import MissingTool
 from landfall.native import hot_path
 
 MANIFEST = {"package": {"rust-version": "1.88"}}
@@ -46,12 +46,12 @@ def test_the_switch_leaves_the_extension_out(value: str, monkeypatch: pytest.Mon
     monkeypatch.setenv(rust.SWITCH, value)
 
     assert hot_path.__wrapped__().module is None  # as it does in a process
-    with pytest.raises(Missing, match=f"^LANDFALL_NATIVE is {value}$"):
+    with pytest.raises(MissingTool, match=f"^LANDFALL_NATIVE is {value}$"):
         rust.find(ROOT)
 
 
 def test_sources_from_before_the_extension_need_no_cargo(tmp_path: Path) -> None:
-    with pytest.raises(Missing, match="have no landfall-native"):
+    with pytest.raises(MissingTool, match="have no landfall-native"):
         rust.find(tmp_path)
 
 
@@ -62,7 +62,7 @@ def test_the_toolchain_is_the_one_that_cargo_here_uses(monkeypatch: pytest.Monke
 
     try:
         found = rust.find(ROOT)
-    except Missing as missing:
+    except MissingTool as missing:
         pytest.skip(str(missing))
 
     assert os.access(found.folder / "bin" / "rustc", os.X_OK)

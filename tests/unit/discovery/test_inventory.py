@@ -6,8 +6,8 @@ import pytest
 
 from landfall.discovery import index, part_lists
 from landfall.discovery.feed_keys import FeedKeys
-from landfall.discovery.inventory import FileStatus, Inventory, LandingState
-from landfall.ledger import Feed, LeasedPart, Leasing, OpenLease, ParkedPart, PartList
+from landfall.discovery.inventory import FeedInventory, FileStatus, LandingState
+from landfall.ledger import FeedState, LeasedPart, Leasing, OpenLease, ParkedPart, PartList
 from landfall.ledger.feeds import SPAN
 from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.objects import ListedFile
@@ -30,15 +30,15 @@ class Known:
         for parts in lists:
             first = self.lists[-1].end if self.lists else 0
             self.lists.append(part_lists.write(self.store, KEYS, first, parts))
-        self.feed = Feed(self.lists[-1].end, tuple(self.lists))
+        self.feed = FeedState(self.lists[-1].end, tuple(self.lists))
 
     def left(self, number: int, attempt: int = 1, skip: int = 0) -> dict[int, ParkedPart]:
         listed = next(each for each in self.lists if each.first <= number < each.end)
         return {number: ParkedPart(attempt, skip, "damaged", listed)}
 
-    def inventory(self, checkpoint: int, **of_feed: object) -> Inventory:
+    def inventory(self, checkpoint: int, **of_feed: object) -> FeedInventory:
         fields = {f: getattr(self.feed, f) for f in ("end", "lists", "known")}
-        return Inventory(self.store, KEYS, Feed(**(fields | of_feed)), checkpoint)  # type: ignore[arg-type]  # of any field
+        return FeedInventory(self.store, KEYS, FeedState(**(fields | of_feed)), checkpoint)  # type: ignore[arg-type]  # of any field
 
     def states(self, checkpoint: int, **of_feed: object) -> dict[str, str]:
         return {f.name: f.state.value for f in self.inventory(checkpoint, **of_feed).files()}

@@ -9,10 +9,10 @@ import pytest
 from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looker import FeedLooker, Look
-from landfall.discovery.rules import Rules
+from landfall.discovery.rules import DiscoveryRules
 from landfall.errors import Reason, Stalled, StoreAway, StoreDenied
 from landfall.formats.parts import FilePart
-from landfall.ledger import Feed, ParkedPart
+from landfall.ledger import FeedState, ParkedPart
 from landfall.ledger.feeds import list_of
 from landfall.objects import ListedFile
 from landfall.store.memory import MemoryFiles, MemoryStore
@@ -31,8 +31,8 @@ class Bucket:
     def __init__(self, *, dedupe: bool = False, settle: float = 0) -> None:
         self.now = datetime(2026, 11, 25, tzinfo=UTC)
         self.files, self.store = MemoryFiles(lambda: self.now), MemoryStore()
-        self.rules = Rules(cut, settle=timedelta(seconds=settle), exclude=(r".*\.tmp",))
-        self.dedupe, self.feed = dedupe, Feed()
+        self.rules = DiscoveryRules(cut, settle=timedelta(seconds=settle), exclude=(r".*\.tmp",))
+        self.dedupe, self.feed = dedupe, FeedState()
         self.starts()
 
     def starts(self) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from landfall.discovery import looking
 from landfall.discovery.known import FileState, KnownFile
-from landfall.discovery.looking import FoundFile, Position, Skipped, Waiting, look
-from landfall.discovery.rules import OnChange, Rules
+from landfall.discovery.looking import FoundFile, LookPosition, SkippedFiles, Waiting, look
+from landfall.discovery.rules import DiscoveryRules, OnChange
 from landfall.formats.parts import FilePart
 from landfall.formats.readers import reader_of
 from landfall.ledger.feeds.part_lists import ListedPart
@@ -24,8 +24,8 @@ def cut(name: str, size: int) -> tuple[FilePart, ...]:
     return READER.parts(name, size, 10)
 
 
-RULES = Rules(cut)
-NOWHERE = Position()
+RULES = DiscoveryRules(cut)
+NOWHERE = LookPosition()
 
 
 def file(name: str, age: float = 3600, size: int = 10, etag: str = "e") -> ListedFile:
@@ -40,13 +40,13 @@ def known_of(listed: ListedFile, to: int | None = None) -> KnownFile:
 def looks(
     *files: ListedFile,
     known: Sequence[KnownFile] = (),
-    position: Position = NOWHERE,
-    rules: Rules = RULES,
-) -> looking.Found:
+    position: LookPosition = NOWHERE,
+    rules: DiscoveryRules = RULES,
+) -> looking.LookResult:
     return look(files, {k.name: k for k in known}.get, position, rules, NOW)
 
 
-def names(found: looking.Found) -> list[str]:
+def names(found: looking.LookResult) -> list[str]:
     return [each.file.name for each in found.files]
 
 
@@ -62,7 +62,7 @@ def test_new_changed_and_known_files_differ() -> None:
         FoundFile(written, FileState.CHANGED, one),
         FoundFile(grown, FileState.CHANGED, cut("d", 11)),
     )
-    assert found.position == Position("d", relisted=NOW)
+    assert found.position == LookPosition("d", relisted=NOW)
 
 
 def test_parts_are_numbered_by_time_and_name() -> None:
@@ -84,7 +84,7 @@ def test_parts_are_numbered_by_name_if_names_are_ordered() -> None:
 
 
 def test_only_names_that_count_are_found() -> None:
-    rules = Rules(cut, include=(r"in/.*", r"also"), exclude=(r".*\.tmp",))
+    rules = DiscoveryRules(cut, include=(r"in/.*", r"also"), exclude=(r".*\.tmp",))
     files = [file(name) for name in ("also", "also2", "in/a", "in/b\nc", "in/x.tmp", "out/in/a")]
 
     assert names(looks(*files, rules=rules)) == ["also", "in/a", "in/b\nc"]
@@ -98,7 +98,7 @@ def test_a_file_waits_until_it_has_settled() -> None:
     assert names(found) == ["a", "c"]
     assert found.waiting_files == 1
     waiting, since = {"b": Waiting(10, "e", NOW)}, NOW - timedelta(seconds=29)
-    expected = Position("c", "a", waiting=waiting, relisted=NOW, behind=1, waits_since=since)
+    expected = LookPosition("c", "a", waiting=waiting, relisted=NOW, behind=1, waits_since=since)
     assert found.position == expected
     assert found.position.start_after(rules, NOW) == "a"
 
@@ -118,7 +118,7 @@ def test_since_when_files_wait_holds_for_all_that_a_listing_has() -> None:
 
 def test_a_file_that_is_not_as_it_was_at_the_last_look_waits() -> None:
     rules = replace(RULES, settle=SETTLE)
-    before = Position("b", "", waiting={"a": Waiting(9, "e", NOW)}, relisted=NOW)
+    before = LookPosition("b", "", waiting={"a": Waiting(9, "e", NOW)}, relisted=NOW)
 
     found = looks(file("a", age=3600), rules=rules, position=before)
 
@@ -129,7 +129,7 @@ def test_a_file_that_is_not_as_it_was_at_the_last_look_waits() -> None:
 def test_a_file_of_the_future_settles_once_it_was_seen_for_long_enough() -> None:
     rules = replace(RULES, settle=SETTLE)
     seen = {"a": Waiting(10, "e", NOW - SETTLE), "b": Waiting(10, "e", NOW)}
-    position = Position("b", "", waiting=seen, relisted=NOW)
+    position = LookPosition("b", "", waiting=seen, relisted=NOW)
 
     found = looks(file("a", age=-(10**7)), file("b", age=-1), rules=rules, position=position)
 
@@ -199,11 +199,11 @@ def test_what_waits_is_looked_at_once_the_listing_has_ended() -> None:
 
 
 def test_all_names_are_listed_when_it_is_time() -> None:
-    position = Position("x", relisted=NOW)
+    position = LookPosition("x", relisted=NOW)
 
     assert position.start_after(RULES, NOW + RULES.relist - timedelta(seconds=1)) == "x"
     assert position.start_after(RULES, NOW + RULES.relist) == ""
-    assert Position("x").start_after(RULES, NOW) == ""
+    assert LookPosition("x").start_after(RULES, NOW) == ""
 
 
 def test_changed_files_can_be_ignored() -> None:
@@ -211,7 +211,7 @@ def test_changed_files_can_be_ignored() -> None:
 
     found = looks(file("a", etag="e2"), file("b"), known=[known_of(file("a"))], rules=rules)
 
-    skipped = Skipped(1, (("a", "was written again"),), ("a",))
+    skipped = SkippedFiles(1, (("a", "was written again"),), ("a",))
     assert (names(found), found.skipped) == (["b"], skipped)
 
 
@@ -259,29 +259,29 @@ def test_a_file_with_the_contents_of_another_is_no_new_one() -> None:
 
 
 def test_a_name_of_a_hint_is_looked_up_before_the_listing_goes_on() -> None:
-    position = Position("m", relisted=NOW).with_hints(["b", "c", "z"])
+    position = LookPosition("m", relisted=NOW).with_hints(["b", "c", "z"])
 
     found = looks(file("b"), file("z"), position=position)
 
     assert names(found) == ["b", "z"]
-    assert found.position == Position("z", relisted=NOW, late=frozenset("c"))
+    assert found.position == LookPosition("z", relisted=NOW, late=frozenset("c"))
 
 
 def test_a_late_file_that_has_not_settled_is_looked_up_again() -> None:
     rules = replace(RULES, settle=SETTLE)
-    position = Position("m", relisted=NOW).with_hints(["b"])
+    position = LookPosition("m", relisted=NOW).with_hints(["b"])
 
     found = looks(file("b", age=0), rules=rules, position=position)
 
     waiting, late = {"b": Waiting(10, "e", NOW)}, frozenset("b")
-    assert found.position == Position("m", None, False, waiting, NOW, late, waits_since=NOW)
+    assert found.position == LookPosition("m", None, False, waiting, NOW, late, waits_since=NOW)
     assert found.position.start_after(rules, NOW) == "m"
 
 
 def test_since_when_a_late_file_waits_holds_if_the_store_does_not_answer() -> None:
     rules = replace(RULES, settle=SETTLE)
     first = looks(
-        file("b", age=0), rules=rules, position=Position("m", relisted=NOW).with_hints("b")
+        file("b", age=0), rules=rules, position=LookPosition("m", relisted=NOW).with_hints("b")
     )
 
     found = looks(file("n"), rules=rules, position=first.position)
@@ -292,7 +292,7 @@ def test_since_when_a_late_file_waits_holds_if_the_store_does_not_answer() -> No
 def test_files_that_wait_are_remembered_before_hints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "PAGE_FILES", 1)
     monkeypatch.setattr(looking, "MAX_LATE", 2)
-    position = Position("d", relisted=NOW).with_hints("ab")
+    position = LookPosition("d", relisted=NOW).with_hints("ab")
 
     found = looks(
         file("x", age=0),
@@ -307,7 +307,7 @@ def test_files_that_wait_are_remembered_before_hints(monkeypatch: pytest.MonkeyP
 
 def test_a_late_file_without_room_is_looked_up_again() -> None:
     rules = replace(RULES, most_parts=3)
-    position = Position("m", relisted=NOW).with_hints("abc")
+    position = LookPosition("m", relisted=NOW).with_hints("abc")
 
     found = looks(file("a", size=20), file("b", size=20), file("c"), rules=rules, position=position)
 
@@ -319,13 +319,13 @@ def test_a_late_file_without_room_is_looked_up_again() -> None:
 def test_a_limited_number_of_names_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looking, "MAX_LATE", 3)
 
-    position = Position().with_hints("ab").with_hints("cde")
+    position = LookPosition().with_hints("ab").with_hints("cde")
 
     assert position.late == frozenset("abc")
 
 
 def test_a_listing_of_all_names_needs_no_late_ones() -> None:
-    position = Position("m").with_hints(["b"])
+    position = LookPosition("m").with_hints(["b"])
 
     found = looks(file("a"), file("b"), position=position)
 
@@ -342,7 +342,7 @@ def test_a_few_that_wait_far_back_are_looked_up_instead_of_listed(
     found = looks(*files, rules=rules, known=[known_of(each) for each in files[1:]])
 
     waiting, late = {"b": Waiting(10, "e", NOW)}, frozenset("b")
-    assert found.position == Position("g", None, False, waiting, NOW, late, waits_since=NOW)
+    assert found.position == LookPosition("g", None, False, waiting, NOW, late, waits_since=NOW)
     assert found.position.start_after(rules, NOW) == "g"
 
 
@@ -367,7 +367,7 @@ def test_a_listing_that_is_not_in_order_is_refused() -> None:
     with pytest.raises(ValueError, match="lists 'a' after 'b'"):
         looks(file("b"), file("a"))
     with pytest.raises(ValueError, match="lists 'a' after 'x'"):
-        looks(file("a"), position=Position("x", relisted=NOW))
+        looks(file("a"), position=LookPosition("x", relisted=NOW))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from landfall.driver.decide.backfill import Backfill, Choice, chosen, covering
+from landfall.driver.decide.backfill import Backfill, SliceChoice, chosen, covering
 from landfall.errors import LandfallError, Retry, Stalled
 from landfall.ledger import Purpose
 from landfall.ledger.offsets import OffsetRange
@@ -24,7 +24,7 @@ def test_all_between_the_first_and_the_last_chosen_slice_is_included() -> None:
         history.commit(0, [folder] * 2)
     history.commit(1, ["b"])
 
-    found = chosen(history.applied(), Choice(output_partitions=("dt=a",)))
+    found = chosen(history.applied(), SliceChoice(output_partitions=("dt=a",)))
 
     assert ranges(found) == {0: (0, 8)}
     assert len(found.retire) == 4
@@ -37,8 +37,8 @@ def test_slices_are_chosen_by_when_they_were_committed() -> None:
     landed = history.applied()
     _, second, _ = (each.time for each in landed.ranges[tp(0)])
 
-    assert ranges(chosen(landed, Choice(since=second))) == {0: (1, 3)}
-    assert ranges(chosen(landed, Choice(until=second))) == {0: (0, 1)}
+    assert ranges(chosen(landed, SliceChoice(since=second))) == {0: (1, 3)}
+    assert ranges(chosen(landed, SliceChoice(until=second))) == {0: (0, 1)}
 
 
 def test_a_generation_is_that_of_the_objects_or_of_a_slice_without_any() -> None:
@@ -49,8 +49,8 @@ def test_a_generation_is_that_of_the_objects_or_of_a_slice_without_any() -> None
 
     landed = history.applied()
 
-    assert ranges(chosen(landed, Choice(generations=range(1, 2)))) == {0: (0, 1)}
-    assert ranges(chosen(landed, Choice(generations=range(2, 3)))) == {0: (1, 3)}
+    assert ranges(chosen(landed, SliceChoice(generations=range(1, 2)))) == {0: (0, 1)}
+    assert ranges(chosen(landed, SliceChoice(generations=range(2, 3)))) == {0: (1, 3)}
 
 
 def merged_across() -> tuple[History, str]:
@@ -63,7 +63,7 @@ def merged_across() -> tuple[History, str]:
 def test_an_object_with_rows_on_both_sides_of_an_edge_is_cut_and_no_range_grows() -> None:
     history, merged = merged_across()
 
-    found = chosen(history.applied(), Choice(keys=frozenset([f"{A}/1_0_{0:020}.json"])))
+    found = chosen(history.applied(), SliceChoice(keys=frozenset([f"{A}/1_0_{0:020}.json"])))
     some = covering(history.now, {tp(1): OffsetRange(0, 1)})
 
     assert ranges(found) == {0: (0, 1)}
@@ -100,19 +100,19 @@ def test_a_sample_leaves_out_slices_that_share_an_object_with_others() -> None:
     landed = history.applied()
     times = [each.time for each in landed.ranges[tp(0)]]
 
-    sample = chosen(landed, Choice(since=times[2], is_sample=True))
+    sample = chosen(landed, SliceChoice(since=times[2], is_sample=True))
 
     assert ranges(sample) == {0: (3, 4)}
-    assert ranges(chosen(landed, Choice(since=times[2]))) == {0: (0, 4)}
+    assert ranges(chosen(landed, SliceChoice(since=times[2]))) == {0: (0, 4)}
     assert "there is no sample of these rows alone" in str(
-        refusal(history, Choice(until=times[1], is_sample=True))
+        refusal(history, SliceChoice(until=times[1], is_sample=True))
     )
 
 
 def test_what_is_between_chosen_slices_is_counted() -> None:
     history = History().add(0).commit(0, ["a"]).commit(0, ["b"] * 3).commit(0, ["a"])
 
-    assert chosen(history.applied(), Choice(output_partitions=("dt=a",))).between == 3
+    assert chosen(history.applied(), SliceChoice(output_partitions=("dt=a",))).between == 3
 
 
 def test_one_hour_of_a_compacted_history_is_one_hour() -> None:
@@ -128,7 +128,7 @@ def test_one_hour_of_a_compacted_history_is_one_hour() -> None:
         history.merge(of_hour)
         history.applied()
 
-    found = chosen(history.now, Choice(output_partitions=("dt=10",)))
+    found = chosen(history.now, SliceChoice(output_partitions=("dt=10",)))
 
     assert ranges(found) == {0: (390, 440)}
     assert [each.key.split("/")[1] for each in found.cut] == ["dt=09", "dt=11"]
@@ -143,7 +143,7 @@ def test_replayed_dead_letters_count_no_more_and_what_became_of_them_does() -> N
     replayed.applied()
     replayed.replay(letters, "b")
 
-    found = chosen(replayed.applied(), Choice())
+    found = chosen(replayed.applied(), SliceChoice())
 
     assert [each.key for each in found.retire] == [
         f"{A}/1_0_{0:020}.json",
@@ -170,7 +170,7 @@ def test_what_a_backfill_landed_again_is_landed_by_it_until_that_is_undone() -> 
 
     assert before == [(0, 2, 1, 1), (2, 4, 1, 0), (4, 5, 1, 0)]
     assert after == [(0, 4, 7, 0), (4, 5, 1, 0)]
-    assert ranges(chosen(history.now, Choice(generations=range(7, 8)))) == {0: (0, 4)}
+    assert ranges(chosen(history.now, SliceChoice(generations=range(7, 8)))) == {0: (0, 4)}
     grown = covering(history.now, {tp(0): OffsetRange(1, 2)})
     assert ranges(grown) == {0: (0, 4)}
 
@@ -188,20 +188,20 @@ def test_what_a_backfill_landed_again_is_landed_by_it_until_that_is_undone() -> 
 def test_what_is_not_visible_yet_is_left_out() -> None:
     history = History().add(0).commit(0, ["a"]).commit(0, ["a"])
 
-    assert ranges(chosen(history.now, Choice())) == {0: (0, 1)}
+    assert ranges(chosen(history.now, SliceChoice())) == {0: (0, 1)}
 
 
 def test_an_earlier_life_of_a_topic_partition_stays_as_it_is() -> None:
     history = History().add(0).commit(0, ["a"] * 3)
     history.drop(0).open(2).add(0, topic_id="another").commit(0, ["a"] * 2)
 
-    found = chosen(history.applied(), Choice())
+    found = chosen(history.applied(), SliceChoice())
 
     assert ranges(found) == {0: (0, 2)}
     assert [each.key for each in found.retire] == [f"{A}/2_0_{0:020}.json"]
 
 
-def refusal(history: History, choice: Choice = Choice()) -> LandfallError:  # noqa: B008  # frozen
+def refusal(history: History, choice: SliceChoice = SliceChoice()) -> LandfallError:  # noqa: B008  # frozen
     with pytest.raises(LandfallError) as refused:
         chosen(history.now, choice)
     return refused.value
@@ -242,12 +242,12 @@ def test_a_replay_that_is_not_visible_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("choice", "why"),
     [
-        (Choice(topics=frozenset(["orders"])), "orders: the group lands no such topic"),
-        (Choice(keys=frozenset(["clicks/dt=a/x.json"])), "no such object counts now"),
-        (Choice(generations=range(7, 8)), "no slice is chosen"),
+        (SliceChoice(topics=frozenset(["orders"])), "orders: the group lands no such topic"),
+        (SliceChoice(keys=frozenset(["clicks/dt=a/x.json"])), "no such object counts now"),
+        (SliceChoice(generations=range(7, 8)), "no slice is chosen"),
     ],
 )
-def test_a_choice_of_what_is_not_there_is_refused(choice: Choice, why: str) -> None:
+def test_a_choice_of_what_is_not_there_is_refused(choice: SliceChoice, why: str) -> None:
     history = History().add(0).commit(0, ["a"])
     history.applied()
 
@@ -259,7 +259,7 @@ def test_a_merge_keeps_its_rows_and_its_purpose() -> None:
     history.applied()
     key = history.merge(sorted(history.now.objects))
 
-    (merged,) = chosen(history.applied(), Choice()).retire
+    (merged,) = chosen(history.applied(), SliceChoice()).retire
 
     assert (merged.key, merged.purpose) == (key, Purpose.COMPACT)
     assert merged.decided.slot == history.now.slot - 1
@@ -272,4 +272,4 @@ def test_files_are_not_landed_again() -> None:
     landed.members[tp(0)] = type(landed.members[tp(0)])(tp(0), "id", 0, feed=True)
 
     with pytest.raises(Stalled, match="only topics of Kafka"):
-        chosen(landed, Choice())
+        chosen(landed, SliceChoice())

@@ -4,7 +4,7 @@ import tracemalloc
 from collections.abc import Callable
 
 from landfall.driver.backfill.landed_ledger import read_chosen, read_landed
-from landfall.driver.decide.backfill import Backfill, Choice, chosen
+from landfall.driver.decide.backfill import Backfill, SliceChoice, chosen
 from landfall.lane import Lane
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
@@ -43,7 +43,7 @@ def peak_of(plan: Callable[[], Backfill]) -> tuple[Backfill, int]:
 
 
 def test_the_plan_of_an_hour_needs_no_memory_for_the_others() -> None:
-    sample, choice = many_hours(), Choice(output_partitions=("hr=020",))
+    sample, choice = many_hours(), SliceChoice(output_partitions=("hr=020",))
     lane = Lane(sample.store, GROUP, LANE)
 
     found, peak = peak_of(lambda: read_chosen(lane, sample.store, choice)[1])
@@ -59,7 +59,7 @@ def test_other_partitions_start_where_the_group_is_and_not_where_the_plan_ends()
     lane = Lane(sample.store, GROUP, LANE)
     key = f"clicks/hr=020/1_3_{20 * ROWS:020}.json"
 
-    landed, found = read_chosen(lane, sample.store, Choice(keys=frozenset([key])))
+    landed, found = read_chosen(lane, sample.store, SliceChoice(keys=frozenset([key])))
 
     assert [slice_.topic_partition.partition for slice_ in found.slices] == [3]
     assert {landed.checkpoint(tp) for tp in TPS} == {HOURS * ROWS}

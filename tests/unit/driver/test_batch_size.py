@@ -9,7 +9,7 @@ from landfall.driver.decide.batch_size import (
     max_batch_bytes,
     slice_bytes,
 )
-from landfall.estimates import Estimate, Sizes
+from landfall.estimates import Estimate, SizeEstimates
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.store.memory import MemoryStore
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
@@ -63,7 +63,7 @@ def test_a_driver_that_dies_after_its_first_batch_has_landed_something_every_tim
 
 
 def test_a_slice_may_have_some_times_the_bytes_that_were_estimated() -> None:
-    known = Sizes({A: Estimate(100, 1_000, 1e-6, 10**6)})
+    known = SizeEstimates({A: Estimate(100, 1_000, 1e-6, 10**6)})
 
     assert slice_bytes([Slice(A, OffsetRange(0, 10**6))], known) == 4 * 10**9
     assert slice_bytes([Slice(A, OffsetRange(0, 10))], known) == MIN_SLICE_BYTES

@@ -15,7 +15,7 @@ from landfall.lane import Lane
 from landfall.ledger import EndedRun, State
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.memory import MemoryStore
-from landfall.task.counting import Landed, Miscounted
+from landfall.task.counting import Miscounted, ObjectsOfSpec
 from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group, landed_offsets
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -244,7 +244,7 @@ def test_a_topic_whose_objects_do_not_hold_their_rows_is_left() -> None:
     runner = FakeRunner(store)
     read_back, spoiled = runner.read_back, list[str]()
 
-    def after_damage(shares: Sequence[Landed]) -> list[Miscounted]:
+    def after_damage(shares: Sequence[ObjectsOfSpec]) -> list[Miscounted]:
         key = next(o.upload.key for share in shares for o in share.objects if "b/" in o.upload.key)
         spoiled.append(key)
         store.overwrite(key, b"0\n1\n")
@@ -263,7 +263,7 @@ def test_a_check_that_fails_is_repeated() -> None:
     runner = FakeRunner(store)
     read_back, errors = runner.read_back, [Retry("no answer")]
 
-    def once_away(shares: Sequence[Landed]) -> list[Miscounted]:
+    def once_away(shares: Sequence[ObjectsOfSpec]) -> list[Miscounted]:
         if errors:
             raise errors.pop()
         return read_back(shares)

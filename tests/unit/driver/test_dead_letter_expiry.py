@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from landfall import ledger
 from landfall.api.spec import parse_group
 from landfall.cli.group_store import GroupStore
-from landfall.cli.objects.fsck import Report, examine
+from landfall.cli.objects.fsck import FsckReport, examine
 from landfall.cli.objects.verify import examine as verify
 from landfall.driver.core.background import Threads
 from landfall.driver.landing.dead_letter_expiry import DeadLetterExpiry, ExpirySweep
@@ -73,7 +73,7 @@ def group_store(store: Store) -> GroupStore:
     return GroupStore(parse_group(document(GROUP, **url)), store)
 
 
-def fsck(store: Store) -> Report:
+def fsck(store: Store) -> FsckReport:
     return examine(group_store(store), deep=True)
 
 

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from landfall.driver.decide.lost_ranges import PATIENCE, Found, Settled, settle
+from landfall.driver.decide.lost_ranges import PATIENCE, BackupAnswer, Settled, settle
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.source import Stretch
+from landfall.source import CoveredPrefix
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 TP = TopicPartition("clicks", 3)
@@ -17,30 +17,30 @@ UNREADABLE = Stalled(Reason.SPEC_INVALID, "Json does not hold offsets")
 
 
 def settled(
-    answer: Stretch | LandfallError, *, skips: bool, waited: timedelta = timedelta(0)
+    answer: CoveredPrefix | LandfallError, *, skips: bool, waited: timedelta = timedelta(0)
 ) -> Settled:
-    found = {TP: Found(answer, NOW, NOW - waited)}
+    found = {TP: BackupAnswer(answer, NOW, NOW - waited)}
     return settle("backup", LOST, found, NOW, skips=skips)
 
 
 @pytest.mark.parametrize("skips", [False, True])
 def test_what_the_other_group_has_is_read_as_far_as_kafka_has_lost_it(skips: bool) -> None:
-    whole = settled(Stretch(OffsetRange(0, 90)), skips=skips)
-    part = settled(Stretch(OffsetRange(10, 20)), skips=skips)
+    whole = settled(CoveredPrefix(OffsetRange(0, 90)), skips=skips)
+    part = settled(CoveredPrefix(OffsetRange(10, 20)), skips=skips)
 
     assert whole == Settled({TP: OffsetRange(10, 50)}, (), {})
     assert part == Settled({TP: OffsetRange(10, 20)}, (), {})
 
 
 def test_without_an_answer_nothing_is_decided() -> None:
-    old = Found(Stretch(OffsetRange(0, 10)), NOW, NOW)
+    old = BackupAnswer(CoveredPrefix(OffsetRange(0, 10)), NOW, NOW)
 
     assert settle("backup", LOST, {}, NOW, skips=True) == Settled({}, (), {})
     assert settle("backup", LOST, {TP: old}, NOW, skips=True) == Settled({}, (), {})
 
 
 def test_what_nobody_has_stalls_or_is_skipped_up_to_where_somebody_has_it() -> None:
-    lacking = Stretch(OffsetRange(10, 25), ABSENT, is_final=True)
+    lacking = CoveredPrefix(OffsetRange(10, 25), ABSENT, is_final=True)
 
     stalled = settled(lacking, skips=False).blocked[TP]
 
@@ -53,7 +53,7 @@ def test_what_nobody_has_stalls_or_is_skipped_up_to_where_somebody_has_it() -> N
 
 
 def test_what_may_still_be_landed_there_is_skipped_only_after_a_while() -> None:
-    pending = Stretch(OffsetRange(10, 50), ABSENT)
+    pending = CoveredPrefix(OffsetRange(10, 50), ABSENT)
     moment = timedelta(seconds=1)
 
     assert TP in settled(pending, skips=True, waited=PATIENCE - moment).blocked
@@ -63,7 +63,7 @@ def test_what_may_still_be_landed_there_is_skipped_only_after_a_while() -> None:
 
 @pytest.mark.parametrize("reason", [Reason.DATA_LOSS, Reason.SOURCE_UNAVAILABLE])
 def test_what_is_committed_there_is_never_skipped_however_long_it_takes(reason: Reason) -> None:
-    unconfirmed = Stretch(
+    unconfirmed = CoveredPrefix(
         OffsetRange(10, 25), Stalled(reason, "not visible yet"), is_committed=True
     )
 
@@ -77,7 +77,7 @@ def test_what_is_committed_there_is_never_skipped_however_long_it_takes(reason: 
 
 
 def test_what_is_there_in_another_form_is_never_skipped() -> None:
-    unreadable = Stretch(OffsetRange(10, 50), UNREADABLE, is_final=True)
+    unreadable = CoveredPrefix(OffsetRange(10, 50), UNREADABLE, is_final=True)
 
     found = settled(unreadable, skips=True, waited=2 * PATIENCE)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from landfall.api.contract import LANE, ExitCode, Phase, Status
+from landfall.api.contract import LANE, DriverPhase, ExitCode, Status
 from landfall.api.verbs import (
     Answer,
     DropRequest,
@@ -218,7 +218,7 @@ def test_what_was_dropped_stays_out_until_a_reset_in_a_new_generation(
     one.stop()
 
     two = DriverThread(store, log, "r2", group=group(generation=2)).start()
-    two.until(lambda s: s.phase is Phase.RUNNING and s.partitions, "the next driver runs")
+    two.until(lambda s: s.phase is DriverPhase.RUNNING and s.partitions, "the next driver runs")
     assert A0 not in ledger_state(store).members
     assert two.contender.decide(ResetRequest(**BY, to="earliest")).outcome is Outcome.DONE
     two.until_landed()
@@ -262,7 +262,7 @@ def test_a_process_without_the_lane_says_so(store: MemoryStore, log: FakeLog) ->
     one = DriverThread(store, log, "r").start()
     one.until_landed()
     two = DriverThread(store, log, "r2").start()
-    two.until_phase(Phase.STANDBY)
+    two.until_phase(DriverPhase.STANDBY)
 
     answer = two.contender.decide(SkipRequest(**BY))
     of_taker = two.contender.decide(FilesDoneRequest(who="kim", lease=7))

@@ -28,7 +28,7 @@ from landfall.api.contract import (
 )
 from landfall.driver.process import run
 from landfall.driver.process.handover import ContenderOptions
-from landfall.driver.process.run import Options, drive, run_group
+from landfall.driver.process.run import RunOptions, drive, run_group
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.errors import Reason, Stalled
 from landfall.store.memory import MemoryStore
@@ -68,9 +68,9 @@ def started(
 
 
 def test_the_known_ledger_and_the_peers_are_read(entry: ModuleType, tmp_path: Path) -> None:
-    given: list[Options] = []
+    given: list[RunOptions] = []
 
-    def run_group(_: object, options: Options, __: object) -> ExitCode:
+    def run_group(_: object, options: RunOptions, __: object) -> ExitCode:
         given.append(options)
         return ExitCode.OK
 
@@ -130,8 +130,8 @@ def test_the_known_ledger_and_the_peers_reach_the_contender(
     monkeypatch.setattr(run, "is_any_working", is_any_working)
     store = MemoryStore()
 
-    known = Options(peers=PEER, known_ledger=LedgerPosition(3, 120), anchor=ANCHOR)
-    for options in (known, Options()):
+    known = RunOptions(peers=PEER, known_ledger=LedgerPosition(3, 120), anchor=ANCHOR)
+    for options in (known, RunOptions()):
         with pytest.raises(Contending):
             drive(group(), store, FakeRunner(store), options)
 
@@ -157,7 +157,7 @@ def test_what_spark_prints_reaches_the_runner(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(run, "SparkRunner", runner)
     monkeypatch.setattr(run, "drive", lambda **_: ExitCode.OK)
 
-    assert run_group(group(), Options()) is ExitCode.OK
+    assert run_group(group(), RunOptions()) is ExitCode.OK
 
     read, reported = given
     assert isinstance(read, ExecutorProblems)
@@ -165,9 +165,9 @@ def test_what_spark_prints_reaches_the_runner(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_opens_the_control_port_is_read(entry: ModuleType, tmp_path: Path) -> None:
-    given: list[Options] = []
+    given: list[RunOptions] = []
 
-    def run_group(_: object, options: Options, __: object) -> ExitCode:
+    def run_group(_: object, options: RunOptions, __: object) -> ExitCode:
         given.append(options)
         return ExitCode.OK
 
@@ -193,9 +193,9 @@ def test_what_opens_the_control_port_is_read(entry: ModuleType, tmp_path: Path) 
 
 
 def test_a_token_that_cannot_be_written_stops_no_driver(entry: ModuleType, tmp_path: Path) -> None:
-    given: list[Options] = []
+    given: list[RunOptions] = []
 
-    def run_group(_: object, options: Options, __: object) -> ExitCode:
+    def run_group(_: object, options: RunOptions, __: object) -> ExitCode:
         given.append(options)
         return ExitCode.OK
 

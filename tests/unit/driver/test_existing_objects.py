@@ -20,7 +20,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ObjectStat
 from landfall.store import Store
 from landfall.store.file import STAGING, FileStore
-from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
+from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets
 
@@ -326,7 +326,7 @@ def test_whatever_is_there_the_topics_in_the_way_are_found(
 
 
 def test_a_look_that_fails_is_begun_again() -> None:
-    store = MemoryStore(Scripted({Operation.LIST: [None, Fault.REQUEST_LOST]}))
+    store = MemoryStore(Scripted({Operation.LIST: [None, CallFault.REQUEST_LOST]}))
     for n in range(1500):
         store.create(f"db={n}/l=raw/{key('b', 1)}", b"")
     existing = looking(store)

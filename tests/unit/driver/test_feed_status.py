@@ -3,7 +3,7 @@
 from landfall.api import spec
 from landfall.api.feed_status import FeedStatus
 from landfall.driver.feeds.feed_status import feed_status, pending
-from landfall.ledger import Feed, LeasedPart, Leasing, OpenLease, ParkedPart, PartList
+from landfall.ledger import FeedState, LeasedPart, Leasing, OpenLease, ParkedPart, PartList
 from landfall.ledger.feeds import SPAN
 from landfall.ledger.feeds.part_lists import ListedPart
 
@@ -28,7 +28,7 @@ def nothing(_: PartList) -> None:
 
 
 def test_what_is_pending_counts_by_the_list_that_is_landed_in_part() -> None:
-    feed = Feed(9, (FIRST, SECOND))
+    feed = FeedState(9, (FIRST, SECOND))
 
     assert pending(feed, 0, nothing) == (8, 140)
     assert pending(feed, 2 * SPAN + 5, {FIRST: PARTS}.get) == (7, 120)
@@ -37,7 +37,7 @@ def test_what_is_pending_counts_by_the_list_that_is_landed_in_part() -> None:
 
 
 def test_without_the_parts_of_that_list_their_share_counts() -> None:
-    assert pending(Feed(9, (FIRST, SECOND)), 3 * SPAN, nothing) == (6, 110)
+    assert pending(FeedState(9, (FIRST, SECOND)), 3 * SPAN, nothing) == (6, 110)
 
 
 def test_a_feed_says_what_is_parked_and_what_waits_for_somebody() -> None:
@@ -45,7 +45,7 @@ def test_a_feed_says_what_is_parked_and_what_waits_for_somebody() -> None:
         2: ParkedPart(3, 0, "c: damaged", FIRST),
         1: ParkedPart(1, 0, "b: damaged", FIRST),
     }
-    feed = Feed(9, (FIRST, SECOND), None, parked, {0: ParkedPart(1, 0, "", FIRST)}, holes=3)
+    feed = FeedState(9, (FIRST, SECOND), None, parked, {0: ParkedPart(1, 0, "", FIRST)}, holes=3)
 
     assert feed_status(ONE, feed, 4 * SPAN, nothing, file="g.yaml") == FeedStatus(
         topic="hits",
@@ -65,7 +65,9 @@ def test_files_that_others_process_count_by_their_leases() -> None:
     parked = {0: ParkedPart(0, 0, "given back by kim", FIRST), 1: ParkedPart(1, 0, "why", FIRST)}
     leasing = Leasing(leased_to=6, done=2, open=open_leases)
 
-    found = feed_status(ONE, Feed(9, (FIRST, SECOND), parked=parked, leasing=leasing), 0, nothing)
+    found = feed_status(
+        ONE, FeedState(9, (FIRST, SECOND), parked=parked, leasing=leasing), 0, nothing
+    )
 
     assert (found.pending_files, found.taken_parts, found.landed_parts) == (3 + 1, 2, 2)
     assert (found.parked_parts, found.undecided_parts, found.error) == (1, 0, "why")

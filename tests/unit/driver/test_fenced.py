@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from landfall.api.contract import ExitCode
 from landfall.errors import LandfallError, Reason, Stalled
-from landfall.store.memory import Call, Fault, MemoryStore, NoFaults, Operation
+from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults, Operation
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 
@@ -15,9 +15,9 @@ DENIED = Stalled(Reason.STORE_DENIED, "the credentials expired")
 class Refusing(NoFaults):
     """Faults and refusals of each operation, one after another."""
 
-    script: dict[Operation, list[Fault | LandfallError | None]] = field(default_factory=dict)
+    script: dict[Operation, list[CallFault | LandfallError | None]] = field(default_factory=dict)
 
-    def before(self, call: Call) -> Fault | None:
+    def before(self, call: Call) -> CallFault | None:
         remaining = self.script.get(call.operation)
         fault = remaining.pop(0) if remaining else None
         if isinstance(fault, LandfallError):
@@ -27,7 +27,7 @@ class Refusing(NoFaults):
 
 def test_a_driver_that_ends_with_its_commit_in_doubt_keeps_the_uploads() -> None:
     plan = Refusing(
-        {Operation.CREATE: [None, None, Fault.ANSWER_LOST, DENIED]}
+        {Operation.CREATE: [None, None, CallFault.ANSWER_LOST, DENIED]}
     )  # OPEN, ADD, COMMIT, COMMIT again
     store, log = MemoryStore(plan), FakeLog().write("a", 10)
     successors = FakeRunner(store)

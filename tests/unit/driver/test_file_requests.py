@@ -8,7 +8,7 @@ from landfall.api.verbs import IgnoreFilesRequest, RetryFilesRequest
 from landfall.discovery.named_files import NamedFiles
 from landfall.driver.decide.file_requests import FilesPlan, decide_files
 from landfall.driver.decide.requests import Refusal
-from landfall.ledger import Feed, ParkedPart, PartList
+from landfall.ledger import FeedState, ParkedPart, PartList
 from landfall.ledger.feeds import MAX_IGNORED, MAX_LISTED
 from landfall.ledger.feeds.part_lists import ListedPart
 
@@ -19,9 +19,9 @@ def part(name: str, etag: str = "e", **fields: int) -> ListedPart:
     return ListedPart(name, etag, 8, 0, fields.pop("start", 0), fields.pop("end", 8), **fields)
 
 
-def feed(parked: Mapping[int, int] | None = None, ignored: tuple[int, ...] = ()) -> Feed:
+def feed(parked: Mapping[int, int] | None = None, ignored: tuple[int, ...] = ()) -> FeedState:
     """A feed with these parked parts, by number with their attempts, and parts given up."""
-    return Feed(
+    return FeedState(
         10,
         (LISTED,),
         parked={n: ParkedPart(tried, 3, "damaged", LISTED) for n, tried in (parked or {}).items()},
@@ -29,11 +29,11 @@ def feed(parked: Mapping[int, int] | None = None, ignored: tuple[int, ...] = ())
     )
 
 
-def retry(known: Feed, files: NamedFiles, *names: str) -> FilesPlan | Refusal:
+def retry(known: FeedState, files: NamedFiles, *names: str) -> FilesPlan | Refusal:
     return decide_files(known, RetryFilesRequest(who="kim", topic="hits", names=names), files)
 
 
-def ignore(known: Feed, files: NamedFiles, *names: str) -> FilesPlan | Refusal:
+def ignore(known: FeedState, files: NamedFiles, *names: str) -> FilesPlan | Refusal:
     request = IgnoreFilesRequest(who="kim", why="INC-12", topic="hits", names=names)
     return decide_files(known, request, files)
 

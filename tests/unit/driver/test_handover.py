@@ -3,13 +3,13 @@ from datetime import timedelta
 
 import pytest
 
-from landfall.api.contract import LANE, ExitCode, Phase
+from landfall.api.contract import LANE, DriverPhase, ExitCode
 from landfall.driver.process.loop import Driver
 from landfall.errors import Reason, Retry, SourceAway, Stalled, StoreAway
 from landfall.lane import Lane
 from landfall.ledger import LaneOwnership, Open, decode
 from landfall.ledger.offsets import TopicPartition
-from landfall.store.memory import Call, Fault, MemoryStore, NoFaults, Operation, Scripted
+from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults, Operation, Scripted
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
 from tests.support.landing import wait_for
@@ -56,7 +56,7 @@ def test_a_driver_stands_by_while_another_revision_owns_the_lane(
     old, runner = landing(store, log, "old"), FakeRunner(store)
     new = DriverThread(store, log, "new", runner=runner).start()
 
-    status = new.until_phase(Phase.STANDBY)
+    status = new.until_phase(DriverPhase.STANDBY)
 
     assert (status.revision, status.epoch, status.partitions, status.lag_records) == (
         "new",
@@ -75,10 +75,10 @@ def test_a_check_without_the_lane_only_shows_whether_the_store_answers(
     store: MemoryStore, log: FakeLog
 ) -> None:
     old, new = landing(store, log, "old"), DriverThread(store, log, "new").start()
-    new.until_phase(Phase.STANDBY)
+    new.until_phase(DriverPhase.STANDBY)
     new.contender.check_store(store.read)
     old.contender.hand_over("new")
-    old.until_phase(Phase.YIELDED)
+    old.until_phase(DriverPhase.YIELDED)
     new.wake()
     new.until_landed()
 
@@ -86,7 +86,7 @@ def test_a_check_without_the_lane_only_shows_whether_the_store_answers(
 
     with pytest.raises(StoreAway):
         old.contender.check_store(
-            MemoryStore(Scripted({Operation.READ: [Fault.REQUEST_LOST]})).read
+            MemoryStore(Scripted({Operation.READ: [CallFault.REQUEST_LOST]})).read
         )
     assert (old.stop(), new.stop()) == (ExitCode.OK, ExitCode.OK)
 
@@ -94,15 +94,15 @@ def test_a_check_without_the_lane_only_shows_whether_the_store_answers(
 def test_the_new_driver_continues_at_the_cut(store: MemoryStore, log: FakeLog) -> None:
     old = landing(store, log, "old")
     new = DriverThread(store, log, "new").start()
-    new.until_phase(Phase.STANDBY)
+    new.until_phase(DriverPhase.STANDBY)
 
     old.contender.hand_over("new")
-    old.until_phase(Phase.YIELDED)
+    old.until_phase(DriverPhase.YIELDED)
     log.write("a", 40, 9)
     new.wake()
     new.until_landed()
 
-    assert old.phase is Phase.YIELDED
+    assert old.phase is DriverPhase.YIELDED
     assert old.stop() is ExitCode.OK
     assert new.stop() is ExitCode.OK
     assert opened_by(store) == ["old", "new"]
@@ -114,7 +114,7 @@ def test_a_driver_that_handed_over_rests_until_the_command_to_take_over(
 ) -> None:
     old = landing(store, log, "old")
     old.contender.hand_over("new")
-    status = old.until_phase(Phase.YIELDED)
+    status = old.until_phase(DriverPhase.YIELDED)
     assert (status.epoch, status.partitions, status.message) == (1, (), "the lane is handed over")
     old.wake()
     old.contender.hand_over("new")
@@ -147,10 +147,10 @@ def test_a_driver_that_is_to_take_over_while_it_drains_lands_again(
 def test_taking_over_fences_the_other_driver(store: MemoryStore, log: FakeLog) -> None:
     old = landing(store, log, "old")
     new = DriverThread(store, log, "new").start()
-    new.until_phase(Phase.STANDBY)
+    new.until_phase(DriverPhase.STANDBY)
 
     new.contender.take_over()
-    new.until_phase(Phase.RUNNING)
+    new.until_phase(DriverPhase.RUNNING)
     log.write("a", 40, 9)
     new.until_landed()
 
@@ -196,10 +196,10 @@ def test_one_of_two_standby_drivers_gets_the_lane(store: MemoryStore, log: FakeL
     old = landing(store, log, "old")
     waiting = [DriverThread(store, log, revision).start() for revision in ("new", "newer")]
     for thread in waiting:
-        thread.until_phase(Phase.STANDBY)
+        thread.until_phase(DriverPhase.STANDBY)
 
     old.contender.hand_over("new")
-    old.until_phase(Phase.YIELDED)
+    old.until_phase(DriverPhase.YIELDED)
     seen = lane(store).read()
     first, second = (thread.contender._open(seen) for thread in waiting)
 
@@ -210,14 +210,16 @@ def test_one_of_two_standby_drivers_gets_the_lane(store: MemoryStore, log: FakeL
         thread.stop()
 
 
-@pytest.mark.parametrize("phase", [Phase.STANDBY, Phase.YIELDED])
-def test_sigterm_ends_a_driver_that_waits(store: MemoryStore, log: FakeLog, phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [DriverPhase.STANDBY, DriverPhase.YIELDED])
+def test_sigterm_ends_a_driver_that_waits(
+    store: MemoryStore, log: FakeLog, phase: DriverPhase
+) -> None:
     old = landing(store, log, "old")
     new = DriverThread(store, log, "new").start()
-    new.until_phase(Phase.STANDBY)
-    if phase is Phase.YIELDED:
+    new.until_phase(DriverPhase.STANDBY)
+    if phase is DriverPhase.YIELDED:
         old.contender.hand_over("new")
-    waiting = {Phase.STANDBY: new, Phase.YIELDED: old}[phase]
+    waiting = {DriverPhase.STANDBY: new, DriverPhase.YIELDED: old}[phase]
     waiting.until_phase(phase)
 
     assert waiting.stop() is ExitCode.OK
@@ -250,13 +252,13 @@ def test_executors_that_cannot_start_end_a_driver_that_would_stand_by(
 
 
 def test_an_unavailable_store_is_waited_for_while_standing_by(log: FakeLog) -> None:
-    script: dict[Operation, list[Fault | None]] = {}
+    script: dict[Operation, list[CallFault | None]] = {}
     store = MemoryStore(Scripted(script))
     old = landing(store, log, "old")
     new = DriverThread(store, log, "new").start()
-    new.until_phase(Phase.STANDBY)
+    new.until_phase(DriverPhase.STANDBY)
 
-    script[Operation.LIST] = [Fault.THROTTLED, Fault.THROTTLED]
+    script[Operation.LIST] = [CallFault.THROTTLED, CallFault.THROTTLED]
 
     def both_failed() -> bool:
         new.wake()
@@ -264,7 +266,7 @@ def test_an_unavailable_store_is_waited_for_while_standing_by(log: FakeLog) -> N
 
     wait_for(both_failed, "both looks failed")
     old.contender.hand_over("new")
-    old.until_phase(Phase.YIELDED)
+    old.until_phase(DriverPhase.YIELDED)
     new.wake()
     new.until_landed()
 
@@ -280,7 +282,9 @@ def test_an_unavailable_store_is_waited_for_before_the_first_read(
     """The driver's process has started by then, and another one would take longer than most
     outages.
     """
-    script: dict[Operation, list[Fault | None]] = {operation: [Fault.THROTTLED, Fault.THROTTLED]}
+    script: dict[Operation, list[CallFault | None]] = {
+        operation: [CallFault.THROTTLED, CallFault.THROTTLED]
+    }
     thread = DriverThread(
         MemoryStore(Scripted(script)), log, "new", look_interval=timedelta(0)
     ).start()
@@ -292,7 +296,7 @@ def test_an_unavailable_store_is_waited_for_before_the_first_read(
 
 
 def test_a_driver_that_waits_for_the_store_can_be_stopped(log: FakeLog) -> None:
-    script: dict[Operation, list[Fault | None]] = {Operation.READ: [Fault.THROTTLED] * 1000}
+    script: dict[Operation, list[CallFault | None]] = {Operation.READ: [CallFault.THROTTLED] * 1000}
     thread = DriverThread(MemoryStore(Scripted(script)), log, "new").start()
     wait_for(lambda: thread.waits_for, "it waits")
 
@@ -331,7 +335,7 @@ def test_objects_of_a_driver_that_opened_the_empty_lane_first_do_not_stop_the_se
     first: list[ExitCode] = []
 
     class Meanwhile(NoFaults):
-        def before(self, call: Call) -> Fault | None:
+        def before(self, call: Call) -> CallFault | None:
             if (call.operation, call.key) == (Operation.LIST, "") and not first:
                 first.append(ExitCode.OK)
                 first[0] = driver(group(), store, log, FakeRunner(store), writer="first").run()

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from landfall.api.compaction_status import CompactionStatus, ReplacingStatus
-from landfall.api.contract import VERSION, Failure, Phase
+from landfall.api.contract import VERSION, DriverPhase, Failure
 from landfall.driver.core.planned_replacement import NoPlanner
 from landfall.driver.core.store_monitor import Outage
 from landfall.driver.http.metrics import OTHER, TOPICS
@@ -232,9 +232,9 @@ def test_an_outage_is_shown_however_long_the_loop_waits_for_the_store(watch: Wat
     assert (back["commits"]["consecutive_failures"], back["commits"]["last_failure"]) == (0, None)
 
 
-@pytest.mark.parametrize("phase", [Phase.STALLED, Phase.FENCED])
+@pytest.mark.parametrize("phase", [DriverPhase.STALLED, DriverPhase.FENCED])
 def test_a_driver_that_is_stalled_or_fenced_is_not_healthy(
-    server: ThreadingHTTPServer, board: StatusBoard, phase: Phase
+    server: ThreadingHTTPServer, board: StatusBoard, phase: DriverPhase
 ) -> None:
     one = finished(FakeLog().write("a", 1))
     one.phase = phase

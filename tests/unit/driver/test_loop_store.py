@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from landfall.api.contract import ExitCode, Phase
+from landfall.api.contract import DriverPhase, ExitCode
 from landfall.driver.core.runner import Bin
 from landfall.errors import LandfallError, Reason, Stalled, StoreDenied
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import SliceResult
-from landfall.store.memory import Call, Fault, MemoryStore, NoFaults, Operation, Scripted
+from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults, Operation, Scripted
 from landfall.task import Batch
 from tests.support.driver_events import after_next_batch, ledger_state, recreate
 from tests.support.fakes import (
@@ -29,7 +29,7 @@ A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 
 def test_a_lost_upload_of_a_topic_recreated_since_stalls_the_driver() -> None:
     store, log = (
-        MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})),
+        MemoryStore(Scripted({Operation.COMPLETE: [CallFault.EXPIRED]})),
         FakeLog().write("a", 10),
     )
     runner = FakeRunner(store)
@@ -50,7 +50,7 @@ def test_a_driver_is_fenced_by_the_next_one() -> None:
     new = driver(group(), store, log, FakeRunner(store), writer="w2")
 
     assert old.run() is ExitCode.FENCED
-    assert old.phase is Phase.FENCED
+    assert old.phase is DriverPhase.FENCED
     assert landed_offsets(store) == {}
     assert list(store.open_uploads("")) == []
     assert new.run() is ExitCode.OK
@@ -68,9 +68,15 @@ def test_a_fenced_driver_names_who_took_the_slot() -> None:
 
 @pytest.mark.parametrize(
     "fault",
-    [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED, Fault.THROTTLED, Fault.CONFLICT],
+    [
+        CallFault.REQUEST_LOST,
+        CallFault.ANSWER_LOST,
+        CallFault.REPEATED,
+        CallFault.THROTTLED,
+        CallFault.CONFLICT,
+    ],
 )
-def test_a_commit_survives_whatever_its_append_meets(fault: Fault) -> None:
+def test_a_commit_survives_whatever_its_append_meets(fault: CallFault) -> None:
     plan = Scripted({Operation.CREATE: [None, None, fault, fault]})  # OPEN, ADD, then COMMIT twice
     store, log = MemoryStore(plan), FakeLog().write("a", 10)
 
@@ -82,10 +88,16 @@ def test_a_commit_survives_whatever_its_append_meets(fault: Fault) -> None:
 @pytest.mark.parametrize("repeat_completes", [True, False])
 @pytest.mark.parametrize(
     "fault",
-    [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.REPEATED, Fault.THROTTLED, Fault.ERROR_BODY],
+    [
+        CallFault.REQUEST_LOST,
+        CallFault.ANSWER_LOST,
+        CallFault.REPEATED,
+        CallFault.THROTTLED,
+        CallFault.ERROR_BODY,
+    ],
 )
 def test_objects_become_visible_whatever_their_completion_meets(
-    fault: Fault, repeat_completes: bool
+    fault: CallFault, repeat_completes: bool
 ) -> None:
     store = MemoryStore(
         Scripted({Operation.COMPLETE: [fault, fault]}), repeat_completes=repeat_completes
@@ -98,7 +110,7 @@ def test_objects_become_visible_whatever_their_completion_meets(
 
 def test_a_committed_upload_that_was_lost_is_made_again() -> None:
     store, log = (
-        MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})),
+        MemoryStore(Scripted({Operation.COMPLETE: [CallFault.EXPIRED]})),
         FakeLog().write("a", 10),
     )
 
@@ -108,7 +120,7 @@ def test_a_committed_upload_that_was_lost_is_made_again() -> None:
 
 def test_a_lost_upload_whose_range_is_gone_stalls_the_driver_with_the_range() -> None:
     store, log = (
-        MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})),
+        MemoryStore(Scripted({Operation.COMPLETE: [CallFault.EXPIRED]})),
         FakeLog().write("a", 10),
     )
     runner = FakeRunner(store)
@@ -137,7 +149,7 @@ DENIED: list[LandfallError] = [
 
 def test_a_repair_that_the_store_refuses_is_tried_again() -> None:
     store, log = (
-        MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]})),
+        MemoryStore(Scripted({Operation.COMPLETE: [CallFault.EXPIRED]})),
         FakeLog().write("a", 10),
     )
     runner = FakeRunner(store)
@@ -228,11 +240,14 @@ def test_uploads_of_dead_drivers_are_aborted_and_no_others() -> None:
 
 @pytest.mark.parametrize(
     "script",
-    [{Operation.CREATE: [None] * 5 + [Fault.THROTTLED]}, {Operation.OVERWRITE: [Fault.THROTTLED]}],
+    [
+        {Operation.CREATE: [None] * 5 + [CallFault.THROTTLED]},
+        {Operation.OVERWRITE: [CallFault.THROTTLED]},
+    ],
     ids=["the state", "the hint"],
 )
 def test_a_snapshot_that_the_store_does_not_take_does_not_end_the_driver(
-    script: dict[Operation, list[Fault | None]],
+    script: dict[Operation, list[CallFault | None]],
 ) -> None:
     of, log = group(tuning={"pollInterval": "5ms", "snapshotEvery": 4}), FakeLog().write("a", 10)
     store = MemoryStore(Scripted(script))  # OPEN, ADD, COMMIT, YIELD, OPEN; then the snapshot

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from landfall.api.contract import CommitStatus, ExitCode, Failure, Phase, Rates, Status
+from landfall.api.contract import CommitStatus, DriverPhase, ExitCode, Failure, Rates, Status
 from landfall.api.spec import parse_group
 from landfall.driver.core.in_process import InProcessRunner
-from landfall.driver.process.run import Options, Patience, drive
+from landfall.driver.process.run import Patience, RunOptions, drive
 from landfall.lane.stores import open_stores
 from tests.support.groups import changed, document
 
@@ -26,7 +26,7 @@ def status(minute: float, *, commits: int = 0, failing: bool = True) -> Status:
         generation=1,
         epoch=1,
         lane="0",
-        phase=Phase.RUNNING,
+        phase=DriverPhase.RUNNING,
         time=time.isoformat(),
         started="2026-11-21T05:00:00+00:00",
         lag_records=0,
@@ -66,7 +66,7 @@ def test_a_run_whose_source_is_away_ends_as_unavailable(
     kafka = {"topics": ["clicks"], "bootstrapServers": "127.0.0.1:9"}
     made = changed(document(), "spec.output.url", f"file://{tmp_path}/landed")
     group = parse_group(changed(made, "spec.source.kafka", kafka))
-    options = Options(until_caught_up=True, http_port=0, max_wait=timedelta(seconds=2))
+    options = RunOptions(until_caught_up=True, http_port=0, max_wait=timedelta(seconds=2))
 
     code = drive(group, open_stores(group.spec), InProcessRunner(), options)
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from landfall.api.contract import Phase
+from landfall.api.contract import DriverPhase
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.http import peers
 from landfall.driver.http.peers import is_any_working
@@ -22,7 +22,7 @@ LOCAL = "127.0.0.1"
 
 
 @contextmanager
-def driver_in(phase: Phase) -> Iterator[int]:
+def driver_in(phase: DriverPhase) -> Iterator[int]:
     """The port of a driver that answers with this phase."""
     board = StatusBoard(lambda: NOW)
     store = MemoryStore()
@@ -37,16 +37,16 @@ def driver_in(phase: Phase) -> Iterator[int]:
         server.server_close()
 
 
-@pytest.mark.parametrize("phase", Phase)
-def test_only_a_driver_that_owns_the_lane_counts_as_working(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", DriverPhase)
+def test_only_a_driver_that_owns_the_lane_counts_as_working(phase: DriverPhase) -> None:
     with driver_in(phase) as port:
         assert is_any_working(LOCAL, port) is (
-            phase in {Phase.RECOVERING, Phase.RUNNING, Phase.DRAINING}
+            phase in {DriverPhase.RECOVERING, DriverPhase.RUNNING, DriverPhase.DRAINING}
         )
 
 
 def test_a_driver_that_is_gone_does_not_count() -> None:
-    with driver_in(Phase.RUNNING) as port:
+    with driver_in(DriverPhase.RUNNING) as port:
         pass
 
     assert not is_any_working(LOCAL, port)

@@ -11,7 +11,7 @@ from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.lane import Lane
 from landfall.ledger import Purpose, Replace, decode
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import LandedAgain, MadeBy, Replaced, Section
+from landfall.ledger.replace.replacement_lists import LandedAgain, MadeBy, ReplacementList, Section
 from landfall.store.memory import MemoryStore
 from tests.support.driver_thread import DriverThread
 from tests.support.merged import MergesOnce, current, merged
@@ -34,7 +34,7 @@ class LandsAgain(MergesOnce):
         section = Section(0, landed.rows, landed.first_offset, landed.last_offset)
         piece = Slice(TP, OffsetRange(0, state.checkpoint[TP]))
         retire = sorted((each for each, _ in found.values()), key=lambda e: e.landed.upload.key)
-        listed = Replaced(
+        listed = ReplacementList(
             tuple(retire),
             (replace(new, sections=(section,)),),
             (LandedAgain(piece, landed.rows, 0, 0, 0, 9),),

@@ -11,7 +11,7 @@ from landfall.driver.backfill.side_lane import DISCARDED, read_plan, side_group
 from landfall.driver.core.planned_replacement import NoPlanner
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Purpose, Replace, decode
-from landfall.store.memory import Fault, Operation, Scripted
+from landfall.store.memory import CallFault, Operation, Scripted
 from landfall.task.merging import MergeResult, NotMerged
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import FakeRunner, landed_offsets, written_offsets
@@ -271,7 +271,7 @@ def test_the_live_group_must_run_the_generation_that_landed_it(scene: BackfillSc
 
 def test_a_store_that_is_away_is_asked_again_later(scene: BackfillScene) -> None:
     driver = until_ready(scene.land())
-    scene.store._plan = Scripted({Operation.PUT_COPY: [Fault.REQUEST_LOST]})
+    scene.store._plan = Scripted({Operation.PUT_COPY: [CallFault.REQUEST_LOST]})
 
     answer = driver.contender.decide(asked())
 

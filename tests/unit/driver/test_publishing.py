@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from landfall.api.contract import ExitCode, Phase
+from landfall.api.contract import DriverPhase, ExitCode
 from landfall.api.spec.publish import PublisherEntry
 from landfall.driver.http.status import DriverProgress, StatusReport
 from landfall.driver.process import publishing
@@ -260,9 +260,9 @@ def test_a_destination_that_hangs_does_not_keep_a_process_from_ending(two: Two) 
 def test_only_the_process_that_has_the_lane_reports_publishers(two: Two) -> None:
     store = MemoryStore()
     summary = report_of(driver(group(), store, FakeLog(), FakeRunner(store))).summary
-    report = StatusReport(replace(summary, phase=Phase.RUNNING))
+    report = StatusReport(replace(summary, phase=DriverPhase.RUNNING))
     assert [p.name for p in two.all.overlay(report).status.publishers] == ["one", "two"]
-    standby = StatusReport(replace(summary, phase=Phase.STANDBY))
+    standby = StatusReport(replace(summary, phase=DriverPhase.STANDBY))
     assert two.all.overlay(standby).status.publishers == ()
 
 

@@ -11,7 +11,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import Outcome
 from landfall.lane import Lane
 from landfall.publish.building import publisher
-from landfall.publish.cursor import Cursor, Position
+from landfall.publish.cursor import Position, PublisherCursor
 from landfall.store.memory import MemoryStore
 from tests.support import fakes
 from tests.support.driver_thread import DriverThread
@@ -151,7 +151,7 @@ def test_a_driver_that_ends_does_not_wait_for_the_grace_period(scene: Kept) -> N
 
 
 def published(store: MemoryStore, through: int, destination: str) -> None:
-    Cursor.of(store, (GROUP, LANE), "marks", destination).write(Position(through))
+    PublisherCursor.of(store, (GROUP, LANE), "marks", destination).write(Position(through))
 
 
 @pytest.mark.parametrize("keep", ["0s", "1s"])

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from landfall.api.contract import LANE
-from landfall.driver.replacing.cleaning_up import Retiring
+from landfall.driver.replacing.cleaning_up import ObjectRetirement
 from landfall.ledger.names import object_names
 from landfall.ledger.task_results import DecidedObject, LandedObject, ObjectKind
 from landfall.objects import Upload
@@ -24,7 +24,7 @@ def requests(*, copies: bool, is_kept: bool = False) -> dict[Operation, int]:
     before = Counter(store.requests)
     retiring = DecidedObject(1, LandedObject(upload, ObjectKind.DATA, 1, 0, 0, 0))
 
-    Retiring(store, GROUP, LANE, 5, copies=copies).retire(retiring, is_kept=is_kept)
+    ObjectRetirement(store, GROUP, LANE, 5, copies=copies).retire(retiring, is_kept=is_kept)
 
     kept = store.read(object_names.retired_key(GROUP, LANE, 5, KEY))
     assert (store.read(KEY), kept) == (None, b"row" if copies and not is_kept else None)

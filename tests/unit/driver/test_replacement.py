@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from landfall.api.contract import LANE, ExitCode, Phase
+from landfall.api.contract import LANE, DriverPhase, ExitCode
 from landfall.lane import Lane
 from landfall.ledger import Open, Yield, decode
 from landfall.store.memory import MemoryStore
@@ -50,7 +50,7 @@ def test_a_replacement_waits_for_the_driver_that_drains(store: MemoryStore, log:
     status = new.until(lambda s: "still has the lane" in s.message, "it waits")
 
     # In STANDBY, the operator would tell it to take the lane.
-    assert (status.phase, status.epoch) == (Phase.STARTING, 0)
+    assert (status.phase, status.epoch) == (DriverPhase.STARTING, 0)
     assert old.stop() is ExitCode.OK
     new.until_landed()
     assert new.stop() is ExitCode.OK

@@ -20,7 +20,7 @@ from landfall.ledger import Replace, State, decode
 from landfall.ledger.names import object_names
 from landfall.objects import ObjectStat, Part, Upload
 from landfall.publish.following import Follower
-from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
+from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
 from tests.support import older_names
 from tests.support.driver_thread import DriverThread
 from tests.support.fakes import (
@@ -738,7 +738,7 @@ def test_copies_stay_as_long_as_old_objects_are_left() -> None:
 
 
 def test_the_next_driver_goes_on_with_what_a_former_one_has_recorded() -> None:
-    script = Scripted({Operation.RETIRE: [Fault.REQUEST_LOST] * 2})
+    script = Scripted({Operation.RETIRE: [CallFault.REQUEST_LOST] * 2})
     scene = Scene(MemoryStore(script))
     driver = scene.landed()
     scene.planners[-1].may = True

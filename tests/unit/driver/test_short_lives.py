@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from landfall.api.contract import LANE, ExitCode, Phase
+from landfall.api.contract import LANE, DriverPhase, ExitCode
 from landfall.driver.http.status import DriverProgress
 from landfall.lane import Lane
 from landfall.ledger import LaneOwnership
@@ -102,7 +102,7 @@ def test_a_slow_segment_is_not_waited_for(ends: str) -> None:
     one = driver(of, store, log, FakeRunner(store), writer="w2")
 
     def end(progress: DriverProgress) -> None:
-        if progress.phase is Phase.DRAINING and ends == "SIGTERM" and store.begun.wait(20):
+        if progress.phase is DriverPhase.DRAINING and ends == "SIGTERM" and store.begun.wait(20):
             one.stop("SIGTERM")
 
     one.report = end

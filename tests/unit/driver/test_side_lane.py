@@ -28,7 +28,7 @@ from landfall.driver.backfill.side_lane import (
 )
 from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.core.stored_specs import store_spec
-from landfall.driver.decide.backfill import Choice, chosen
+from landfall.driver.decide.backfill import SliceChoice, chosen
 from landfall.driver.landing.orphan_uploads import is_ours
 from landfall.driver.replacing.promoting import Lanes, prepare_promotion
 from landfall.errors import Reason, Stalled
@@ -55,7 +55,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 def plan(**changes: Any) -> SidePlan:
     history = History().add(0, 1).commit(0, ["a"] * 3).commit(1, ["a"] * 4)
     landed = history.applied()
-    found = chosen(landed, Choice(until=landed.ranges[tp(1)][0].time))
+    found = chosen(landed, SliceChoice(until=landed.ranges[tp(1)][0].time))
     made = side_plan("fix", landed, found, 2, NOW)
     return type(made)(**{f: changes.get(f, getattr(made, f)) for f in made.__struct_fields__})
 
@@ -82,8 +82,8 @@ def test_an_older_generation_than_that_of_what_is_landed_is_refused() -> None:
     landed = History().open(3).add(0).commit(0, ["a"] * 3).applied()
 
     with pytest.raises(Stalled, match="generation 3 has landed some of these ranges"):
-        side_plan("fix", landed, chosen(landed, Choice()), 2, NOW)
-    assert side_plan("fix", landed, chosen(landed, Choice()), 3, NOW).generation == 3
+        side_plan("fix", landed, chosen(landed, SliceChoice()), 2, NOW)
+    assert side_plan("fix", landed, chosen(landed, SliceChoice()), 3, NOW).generation == 3
 
 
 def test_there_must_be_a_plan_that_this_software_knows() -> None:
@@ -218,7 +218,7 @@ class Scene:
         self.group = self.live.group.model_copy(
             update={"spec": self.live.group.spec.model_copy(update={"generation": 2})}
         )
-        self.made = side_plan("fix", live, chosen(live, Choice()), 2, NOW)
+        self.made = side_plan("fix", live, chosen(live, SliceChoice()), 2, NOW)
         self.root = side_root(self.group, "fix")
         url = side_spec(self.group, "fix").output.url
         self.store = open_stores(side_spec(self.group, "fix"))
@@ -452,7 +452,7 @@ def test_a_ledger_is_read_with_the_lists_of_its_merges() -> None:
     merge.record().complete()
     sample.shown()
 
-    (found,) = chosen(read_landed(lane), Choice()).retire
+    (found,) = chosen(read_landed(lane), SliceChoice()).retire
 
     assert (found.landed, found.purpose) == (merge.new.landed, Purpose.COMPACT)
     sample.store.delete_slots([merge.stored().key])
@@ -472,7 +472,7 @@ def test_what_is_visible_counts_before_a_record_says_so() -> None:
 
     assert {*found.objects} == {each.upload.key for each in visible.objects}
     assert found.applied_through == sample.state.seq - 1
-    assert [slice_.offsets.end for slice_ in chosen(found, Choice()).slices] == [5]
+    assert [slice_.offsets.end for slice_ in chosen(found, SliceChoice()).slices] == [5]
 
 
 def test_what_a_merge_has_made_visible_does_not_count_before_it_is_applied() -> None:

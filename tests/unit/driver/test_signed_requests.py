@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH
-from landfall.api.signatures import Refusal, parse_challenge
+from landfall.api.signatures import SignatureRefusal, parse_challenge
 from landfall.api.verbs import Answer, Outcome, Request
 from landfall.driver.http import signed_requests
 from landfall.driver.http.control import BODY_BYTES, Control, ControlHandler, serve_control
@@ -67,7 +67,7 @@ def server(
 
 def send(
     server: ThreadingHTTPServer, asked: Asked, header: str | None = None, **headers: str
-) -> tuple[int, Refusal | None]:
+) -> tuple[int, SignatureRefusal | None]:
     """The status code, and why the request was refused."""
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
     known = {"Authorization": asked.header if header is None else header, **headers}
@@ -116,7 +116,7 @@ def test_a_signature_of_another_request_is_refused(
     signature = stolen.rpartition("=")[2]
     header = own.replace(own.rpartition("=")[2], signature)
 
-    assert send(server, asked, header) == (401, Refusal.SIGNATURE)
+    assert send(server, asked, header) == (401, SignatureRefusal.SIGNATURE)
     assert send(server, asked) == (202, None)
     assert received == [3]
 
@@ -126,12 +126,12 @@ def test_a_key_that_is_not_mounted_is_refused(
 ) -> None:
     asked = Asked.of(OPEN_PATH, {}, key=new_key(2))
 
-    assert send(server, asked) == (401, Refusal.UNKNOWN_KEY)
+    assert send(server, asked) == (401, SignatureRefusal.UNKNOWN_KEY)
     for content in ("", "{}", "[]", "null", '{"group": "group-uid", "keys": "x"}', "[" * 5000):
         keys.write_text(content)
-        assert send(server, Asked.of(OPEN_PATH, {})) == (401, Refusal.UNKNOWN_KEY)
+        assert send(server, Asked.of(OPEN_PATH, {})) == (401, SignatureRefusal.UNKNOWN_KEY)
     keys.unlink()
-    assert send(server, Asked.of(OPEN_PATH, {})) == (401, Refusal.UNKNOWN_KEY)
+    assert send(server, Asked.of(OPEN_PATH, {})) == (401, SignatureRefusal.UNKNOWN_KEY)
     assert received == []
 
 
@@ -144,7 +144,7 @@ def test_a_rotated_key_is_in_force_at_once_and_the_former_one_until_it_goes(
 
     write_keys(keys, new_key(2))
 
-    assert send(server, Asked.of(OPEN_PATH, {})) == (401, Refusal.UNKNOWN_KEY)
+    assert send(server, Asked.of(OPEN_PATH, {})) == (401, SignatureRefusal.UNKNOWN_KEY)
 
 
 def test_keys_of_another_group_of_the_name_are_not_taken(
@@ -152,7 +152,7 @@ def test_keys_of_another_group_of_the_name_are_not_taken(
 ) -> None:
     write_keys(keys, new_key(), uid="of the group before")
 
-    assert send(server, Asked.of(OPEN_PATH, {})) == (401, Refusal.SIGNATURE)
+    assert send(server, Asked.of(OPEN_PATH, {})) == (401, SignatureRefusal.SIGNATURE)
 
 
 @pytest.mark.parametrize("skew", [-61, 61, -100_000, 100_000])
@@ -161,7 +161,7 @@ def test_a_time_that_is_too_far_away_is_refused(
 ) -> None:
     asked = Asked.of(OPEN_PATH, {}, time=NOW + skew * SECOND)
 
-    assert send(server, asked) == (401, Refusal.CLOCK)
+    assert send(server, asked) == (401, SignatureRefusal.CLOCK)
     assert send(server, Asked.of(OPEN_PATH, {}, time=NOW + 60 * SECOND)) == (202, None)
     assert send(server, Asked.of(OPEN_PATH, {}, time=NOW - 60 * SECOND)) == (202, None)
     assert received == ["open", "open"]
@@ -171,7 +171,7 @@ def test_what_was_signed_before_the_start_is_refused(keys: Path) -> None:
     check = check_of(keys, Clock())  # its nonces went with the process before it
     asked = Asked.of(OPEN_PATH, {}, time=NOW - 1)
 
-    assert check.check("POST", OPEN_PATH, asked.header) is Refusal.CLOCK
+    assert check.check("POST", OPEN_PATH, asked.header) is SignatureRefusal.CLOCK
 
 
 def test_a_request_is_taken_once(
@@ -180,11 +180,11 @@ def test_a_request_is_taken_once(
     asked = Asked.of(OPEN_PATH, {}, time=NOW + 60 * SECOND)
 
     assert send(server, asked) == (202, None)
-    assert send(server, asked) == (401, Refusal.REPLAYED)
+    assert send(server, asked) == (401, SignatureRefusal.REPLAYED)
     clock.now = NOW + 120 * SECOND  # the last moment at which its time is accepted
-    assert send(server, asked) == (401, Refusal.REPLAYED)
+    assert send(server, asked) == (401, SignatureRefusal.REPLAYED)
     clock.now += 1
-    assert send(server, asked) == (401, Refusal.CLOCK)
+    assert send(server, asked) == (401, SignatureRefusal.CLOCK)
     assert received == ["open"]
 
 
@@ -195,7 +195,7 @@ def test_nonces_are_forgotten_when_their_time_is_over_and_never_before(
 
     def taken() -> bool:
         asked = Asked.of(OPEN_PATH, {}, time=clock.now)
-        return not isinstance(check.check("POST", OPEN_PATH, asked.header), Refusal)
+        return not isinstance(check.check("POST", OPEN_PATH, asked.header), SignatureRefusal)
 
     assert [taken(), taken(), taken()] == [True, True, False]
     clock.now += 61 * SECOND
@@ -206,9 +206,9 @@ def test_a_request_that_is_refused_uses_up_no_nonce(check: SignatureCheck) -> No
     asked = Asked.of(OPEN_PATH, {})
     forged = replace(asked, key=new_key(2)).header.replace("key=", "key=")
 
-    assert check.check("POST", EXECUTORS_PATH, asked.header) is Refusal.SIGNATURE
-    assert check.check("POST", OPEN_PATH, forged) is Refusal.UNKNOWN_KEY
-    assert not isinstance(check.check("POST", OPEN_PATH, asked.header), Refusal)
+    assert check.check("POST", EXECUTORS_PATH, asked.header) is SignatureRefusal.SIGNATURE
+    assert check.check("POST", OPEN_PATH, forged) is SignatureRefusal.UNKNOWN_KEY
+    assert not isinstance(check.check("POST", OPEN_PATH, asked.header), SignatureRefusal)
 
 
 def test_a_body_that_was_not_signed_is_refused(
@@ -217,7 +217,7 @@ def test_a_body_that_was_not_signed_is_refused(
     asked = Asked.of(EXECUTORS_PATH, {"wanted": 3})
     other = replace(asked, body=b'{"wanted": 9}')
 
-    assert send(server, other, asked.header) == (401, Refusal.BODY)
+    assert send(server, other, asked.header) == (401, SignatureRefusal.BODY)
     assert received == []
 
 
@@ -251,7 +251,7 @@ def test_nothing_of_a_body_is_read_before_the_signature_holds(
 def test_a_header_that_is_not_one_is_refused(
     server: ThreadingHTTPServer, received: list[Any], header: str
 ) -> None:
-    assert send(server, Asked.of(OPEN_PATH, {}), header) == (401, Refusal.MALFORMED)
+    assert send(server, Asked.of(OPEN_PATH, {}), header) == (401, SignatureRefusal.MALFORMED)
     assert received == []
 
 
@@ -274,7 +274,7 @@ def test_every_part_of_the_header_has_one_notation(check: SignatureCheck) -> Non
         header.replace("nonce=0", "nonce=0".upper()),
         header.replace("1", "\N{ARABIC-INDIC DIGIT ONE}"),
     ):
-        assert check.check("POST", OPEN_PATH, other) is Refusal.MALFORMED
+        assert check.check("POST", OPEN_PATH, other) is SignatureRefusal.MALFORMED
 
 
 def test_the_token_of_the_pod_is_taken_although_there_is_no_secret(
@@ -301,7 +301,7 @@ def test_a_driver_without_keys_takes_no_signature(tmp_path: Path) -> None:
 
     assert answer.status == 401
     assert wanted
-    assert wanted[1] is Refusal.UNKNOWN_KEY
+    assert wanted[1] is SignatureRefusal.UNKNOWN_KEY
 
 
 def test_the_document_with_the_keys_holds_no_secret(keys: Path) -> None:

@@ -11,7 +11,7 @@ import stamina
 
 from landfall.api.spec import Feed, Output
 from landfall.driver.core.deps import REPEATED_AFTER, record_failure
-from landfall.driver.process.run import REPEAT_SECONDS, Options, RetryLog, run_group
+from landfall.driver.process.run import REPEAT_SECONDS, RetryLog, RunOptions, run_group
 from landfall.driver.process.startup import (
     DELAY,
     Servers,
@@ -206,7 +206,7 @@ def test_a_switch_of_the_extension_that_is_misspelled_stalls_at_the_start(
     hot_path.cache_clear()
     try:
         with pytest.raises(Stalled, match="LANDFALL_NATIVE: must be on or off") as caught:
-            run_group(group(), Options())
+            run_group(group(), RunOptions())
         with pytest.raises(Stalled, match="got 'disabled'"):
             check_hot_path()
     finally:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.formats.avro.parts import Avro
+from landfall.formats.avro.parts import AvroReader
 from landfall.formats.json_text import json_objects, json_texts
-from landfall.formats.parquet.parts import Parquet
+from landfall.formats.parquet.parts import ParquetReader
 from landfall.formats.parts import FilePart
 from tests.support.file_records import MemoryFile, avro_file
 
@@ -125,7 +125,7 @@ def test_parquet_has_the_types_of_the_file() -> None:
     made = io.BytesIO()
     pq.write_table(table, made)
 
-    (chunk,) = Parquet().read(MemoryFile("f", made.getvalue()), FilePart(0, made.tell()))
+    (chunk,) = ParquetReader().read(MemoryFile("f", made.getvalue()), FilePart(0, made.tell()))
 
     assert chunk.columns == table.to_batches()[0]
     assert chunk.values.to_pylist()[0] == (
@@ -143,7 +143,7 @@ def test_avro_has_the_types_of_its_schema() -> None:
         100,
     )
 
-    (chunk,) = Avro().read(MemoryFile("f", content), FilePart(0, len(content)))
+    (chunk,) = AvroReader().read(MemoryFile("f", content), FilePart(0, len(content)))
 
     assert chunk.columns is not None
     assert chunk.columns.to_pylist() == [{"sum": Decimal("1.50"), "at": INSTANT}]

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from landfall.formats.avro.parts import Avro
-from landfall.formats.csv import Csv
-from landfall.formats.line_parts import JsonLines, Lines
-from landfall.formats.parquet.parts import Parquet
-from landfall.formats.parts import FilePart, FileReader, Limits
+from landfall.formats.avro.parts import AvroReader
+from landfall.formats.csv import CsvReader
+from landfall.formats.line_parts import JsonLinesReader, LinesReader
+from landfall.formats.parquet.parts import ParquetReader
+from landfall.formats.parts import FilePart, FileReader, ReadLimits
 from landfall.formats.readers import reader_of
-from landfall.formats.sequencefile.parts import SequenceFile
+from landfall.formats.sequencefile.parts import SequenceFileReader
 from landfall.formats.whole import Whole
 from tests.support.file_records import (
     PACKAGE,
@@ -61,20 +61,20 @@ def rows_of(count: int) -> list[tuple[bytes, bytes]]:
 @pytest.mark.parametrize(
     ("reader", "content"),
     [
-        (Lines, LINES),
-        (Avro, avro_file("string", ["x" * 50] * 700, 300)),
-        (SequenceFile, SequenceFileOf("None", 9).of(rows_of(700))),
-        (SequenceFile, SequenceFileOf("Block", 9).of(rows_of(700))),
+        (LinesReader, LINES),
+        (AvroReader, avro_file("string", ["x" * 50] * 700, 300)),
+        (SequenceFileReader, SequenceFileOf("None", 9).of(rows_of(700))),
+        (SequenceFileReader, SequenceFileOf("Block", 9).of(rows_of(700))),
     ],
     ids=["lines", "avro", "records", "blocks"],
 )
 def test_a_part_costs_its_own_bytes_in_windows(
-    reader: type[Lines | Avro | SequenceFile], content: bytes
+    reader: type[LinesReader | AvroReader | SequenceFileReader], content: bytes
 ) -> None:
     file = Watched("f", content)
     part = FilePart(len(content) // 2, len(content) // 2 + 4000)
 
-    for _ in reader(limits=Limits(window_bytes=1000)).read(file, part):
+    for _ in reader(limits=ReadLimits(window_bytes=1000)).read(file, part):
         pass
 
     header = [each for each in file.ranges if each[0] == 0]
@@ -88,7 +88,7 @@ def test_a_part_costs_its_own_bytes_in_windows(
 def test_reading_stops_when_the_next_part_begins_with_a_line() -> None:
     file = Watched("f", b"one\ntwo\nthree\n")
 
-    assert [len(chunk) for chunk in Lines().read(file, FilePart(4, 8))] == [1]
+    assert [len(chunk) for chunk in LinesReader().read(file, FilePart(4, 8))] == [1]
     assert file.ranges == [(3, 8)]
 
 
@@ -98,14 +98,14 @@ def test_parquet_reads_the_footer_and_its_row_groups() -> None:
     file = Watched("f", made.getvalue())
 
     third = FilePart(file.size * 2 // 3, file.size)
-    found = [len(chunk) for chunk in Parquet().read(file, third)]
+    found = [len(chunk) for chunk in ParquetReader().read(file, third)]
 
     assert found == [10_000] * 3
     assert len(file.ranges) == 2
     assert file.ranges[1][0] > file.size // 2
 
 
-@pytest.mark.parametrize("reader", [Lines(), Csv(("a",), has_header=False)])
+@pytest.mark.parametrize("reader", [LinesReader(), CsvReader(("a",), has_header=False)])
 def test_chunks_depend_on_the_bytes_alone(reader: FileReader) -> None:
     file = MemoryFile("f", b"a\n" * 25_000)
 
@@ -115,16 +115,18 @@ def test_chunks_depend_on_the_bytes_alone(reader: FileReader) -> None:
 
 
 def test_parts_are_made_of_names_and_sizes() -> None:
-    lines = Lines()
+    lines = LinesReader()
 
     assert lines.parts("f", 0) == (FilePart(0, 0),)
     assert lines.parts("f", 10, 4) == (FilePart(0, 3), FilePart(3, 6), FilePart(6, 10))
     assert lines.parts("f.LOG.GZ", 10, 4) == (FilePart(0, 10),)
-    assert Lines(reader_of("Lines", {"compression": "None"}).compression).parts("f.gz", 10, 5) == (  # type: ignore[attr-defined]  # Lines has it
+    assert LinesReader(reader_of("Lines", {"compression": "None"}).compression).parts(
+        "f.gz", 10, 5
+    ) == (  # type: ignore[attr-defined]  # Lines has it
         FilePart(0, 5),
         FilePart(5, 10),
     )
-    assert Csv(multiline=True).parts("f.csv", 10, 4) == (FilePart(0, 10),)
+    assert CsvReader(multiline=True).parts("f.csv", 10, 4) == (FilePart(0, 10),)
     assert Whole().parts("f.png", 10, 4) == (FilePart(0, 10),)
     assert len(lines.parts("f", 300 * 2**20)) == 3
     with pytest.raises(ValueError, match="parts of 0 bytes"):
@@ -133,14 +135,21 @@ def test_parts_are_made_of_names_and_sizes() -> None:
 
 @pytest.mark.parametrize("name", ["a.snappy", "a.log.lzo", "a.zip", "a.xz", "a.Z"])
 def test_compression_that_cannot_be_read_is_refused(name: str) -> None:
-    for reader in (Lines(), JsonLines(), Csv(), Avro(), SequenceFile(), Parquet()):
+    for reader in (
+        LinesReader(),
+        JsonLinesReader(),
+        CsvReader(),
+        AvroReader(),
+        SequenceFileReader(),
+        ParquetReader(),
+    ):
         with pytest.raises(ValueError, match=r"files ending in .* cannot be read, only \.gz"):
             reader.parts(name, 10)
 
 
 def test_parquet_files_are_not_compressed_as_a_whole() -> None:
     with pytest.raises(ValueError, match="compressed as a whole"):
-        Parquet().parts("a.parquet.gz", 10)
+        ParquetReader().parts("a.parquet.gz", 10)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -151,7 +160,7 @@ def test_a_part_of_another_file_is_refused(name: str) -> None:
         list(reader.read(MemoryFile("f", b"12345"), FilePart(3, 6)))
 
 
-@pytest.mark.parametrize("reader", [Lines(), Avro(), SequenceFile()])
+@pytest.mark.parametrize("reader", [LinesReader(), AvroReader(), SequenceFileReader()])
 def test_a_compressed_file_has_one_part(reader: FileReader) -> None:
     with pytest.raises(ValueError, match="it is compressed"):
         list(reader.read(MemoryFile("f.gz", b"12345"), FilePart(0, 3)))
@@ -159,7 +168,13 @@ def test_a_compressed_file_has_one_part(reader: FileReader) -> None:
 
 @pytest.mark.parametrize("suffix", ["", *SUFFIXES])
 def test_empty_text_files_have_no_records(suffix: str) -> None:
-    for reader in (Lines(), JsonLines(), Csv(), Csv(multiline=True), Csv(("a",))):
+    for reader in (
+        LinesReader(),
+        JsonLinesReader(),
+        CsvReader(),
+        CsvReader(multiline=True),
+        CsvReader(("a",)),
+    ):
         assert read_all(reader, MemoryFile(f"f{suffix}", b"")) == []
         packed = compressed(suffix, b"") if suffix else b""
         assert read_all(reader, MemoryFile(f"f{suffix}", packed)) == []
@@ -167,27 +182,27 @@ def test_empty_text_files_have_no_records(suffix: str) -> None:
 
 def test_a_header_alone_has_no_records() -> None:
     for content in (b"a,b", b"a,b\n", b"a,b\r\n\r\n", b"\xef\xbb\xbfa,b\n"):
-        assert read_all(Csv(), MemoryFile("f.csv", content), 1) == []
+        assert read_all(CsvReader(), MemoryFile("f.csv", content), 1) == []
 
 
 def test_columns_replace_the_names_of_a_header() -> None:
     file = MemoryFile("f.csv", b"a;b\n1;\\N\n")
     dialect = {"separator": ";", "nullText": "\\N"}
 
-    assert values(read_all(Csv(("x", "y"), dialect=dialect), file)) == [b'{"x":"1","y":null}']
+    assert values(read_all(CsvReader(("x", "y"), dialect=dialect), file)) == [b'{"x":"1","y":null}']
 
 
 def test_a_byte_order_mark_is_no_part_of_a_name() -> None:
     file = MemoryFile("f.csv", b'\xef\xbb\xbf"a",b\n1,2\n')
 
-    assert values(read_all(Csv(), file, 5)) == [b'{"a":"1","b":"2"}']
+    assert values(read_all(CsvReader(), file, 5)) == [b'{"a":"1","b":"2"}']
 
 
 def test_null_writables_are_null() -> None:
     classes = (f"{PACKAGE}NullWritable", f"{PACKAGE}NullWritable")
     content = SequenceFileOf("None", 1, classes).of([(b"", b"")] * 2)
 
-    found = read_all(SequenceFile(), MemoryFile("f", content))
+    found = read_all(SequenceFileReader(), MemoryFile("f", content))
 
     assert [(value, key) for _, value, key, _ in found] == [(None, None)] * 2
 

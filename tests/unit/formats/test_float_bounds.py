@@ -8,14 +8,14 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.formats.parquet import Parquet, ParquetEncoder
+from landfall.formats.parquet import ParquetEncoder, ParquetFormat
 from landfall.formats.parquet.float_bounds import FloatBounds, from_metadata
 
 VALUES = st.lists(st.none() | st.floats(width=32), min_size=1, max_size=8)
 
 
 def written(*groups: list[float | None], kind: pa.DataType, **options: object) -> pq.FileMetaData:
-    encoder = ParquetEncoder(Parquet.of(options))
+    encoder = ParquetEncoder(ParquetFormat.of(options))
     body = [
         encoder.write(pa.table({"x": pa.array(g, kind), "n": [1] * len(g)}), None) for g in groups
     ]
@@ -56,11 +56,11 @@ def test_columns_without_statistics_have_no_bounds() -> None:
 def test_bounds_make_no_difference_between_the_schemas_of_files() -> None:
     described = set[str]()
     for value in (1.0, 2.0):
-        encoder = ParquetEncoder(Parquet.of({}))
+        encoder = ParquetEncoder(ParquetFormat.of({}))
         body = encoder.write(pa.table({"x": [value]}), None) + encoder.finish()
 
         def read(start: int, length: int, body: bytes = body) -> bytes:
             return body[start:][:length]
 
-        described.add(Parquet.of({}).schema_of(read, len(body)))
+        described.add(ParquetFormat.of({}).schema_of(read, len(body)))
     assert len(described) == 1

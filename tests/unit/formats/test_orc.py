@@ -11,7 +11,7 @@ from pyarrow import orc
 
 from landfall.api.spec import parse_group
 from landfall.formats import Block
-from landfall.formats.orc import Orc
+from landfall.formats.orc import OrcFormat
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import HEADERS, filled, of_columns
 from landfall_audit.objects.rows import Order, rows_of
@@ -29,7 +29,7 @@ RECORDS = of_columns(
 )
 
 
-def written(format_: Orc, *blocks: Block) -> bytes:
+def written(format_: OrcFormat, *blocks: Block) -> bytes:
     encoder = format_.encoder()
     return b"".join((*(encoder.encode(block) for block in blocks), encoder.finish()))
 
@@ -40,7 +40,7 @@ def read(data: bytes) -> pa.Table:
 
 @pytest.mark.parametrize("codec", ["Zstd", "Snappy", "Deflate", "None"])
 def test_the_envelope_has_everything_kafka_stores(codec: str) -> None:
-    data = written(Orc.of({"codec": codec}), Block(RECORDS))
+    data = written(OrcFormat.of({"codec": codec}), Block(RECORDS))
 
     table = read(data)
     assert table.column_names == [
@@ -49,7 +49,11 @@ def test_the_envelope_has_everything_kafka_stores(codec: str) -> None:
     assert table["value"].to_pylist() == [b"\xff\x00", None, b""]
     assert table["key"].to_pylist() == [None, b"", b"k"]
     assert table["headers"].to_pylist() == RECORDS.headers.to_pylist()
-    assert [row.timestamp for row in Orc.of({}).rows(io.BytesIO(data))] == [None, 0, 1763683200123]
+    assert [row.timestamp for row in OrcFormat.of({}).rows(io.BytesIO(data))] == [
+        None,
+        0,
+        1763683200123,
+    ]
 
 
 ODD = pa.RecordBatch.from_pydict(
@@ -72,7 +76,7 @@ ODD = pa.RecordBatch.from_pydict(
 def test_types_that_orc_has_not_are_stored_otherwise() -> None:
     block = Block(filled(TP, [1, 2, 3], [b"x"] * 3), ODD, RowSchema("d"))
 
-    table = read(written(Orc.of({}).typed(), block))
+    table = read(written(OrcFormat.of({}).typed(), block))
 
     assert table.slice(0, 1).drop_columns(["_timestamp"]).to_pylist() == [
         {
@@ -93,7 +97,7 @@ def test_types_that_orc_has_not_are_stored_otherwise() -> None:
 
 
 def test_timestamps_may_be_without_a_zone() -> None:
-    format_ = Orc.of({"timestamps": "Utc"})
+    format_ = OrcFormat.of({"timestamps": "Utc"})
     typed = written(format_.typed(), Block(filled(TP, [1, 2, 3], [b"x"] * 3), ODD, RowSchema("d")))
     envelope = written(format_, Block(RECORDS))
 
@@ -109,14 +113,14 @@ def test_rows_of_a_block_are_sorted() -> None:
     typed = pa.RecordBatch.from_pydict({"n": [2, 3, 1]})
     block = Block(filled(TP, [1, 2, 3], [b"x"] * 3), typed)
 
-    table = read(written(Orc.of({"sortBy": "-n"}).typed(), block))
+    table = read(written(OrcFormat.of({"sortBy": "-n"}).typed(), block))
 
     assert table["n"].to_pylist() == [3, 2, 1]
     assert table["_offset"].to_pylist() == [2, 1, 3]
 
 
 def test_memory_is_counted_until_a_stripe_is_written() -> None:
-    encoder = Orc.of({"stripeBytes": "4Mi"}).encoder()
+    encoder = OrcFormat.of({"stripeBytes": "4Mi"}).encoder()
     rng = np.random.default_rng(7)
     held, sizes = [], []
     for n in range(12):
@@ -131,15 +135,15 @@ def test_memory_is_counted_until_a_stripe_is_written() -> None:
 
 
 def test_damage_is_an_error() -> None:
-    data = written(Orc.of({}), Block(RECORDS))
+    data = written(OrcFormat.of({}), Block(RECORDS))
 
     with pytest.raises(ValueError, match="damaged ORC file"):
-        list(Orc.of({}).rows(io.BytesIO(data[:-5])))
+        list(OrcFormat.of({}).rows(io.BytesIO(data[:-5])))
 
 
 def test_the_auditor_reads_it() -> None:
     group = parse_group(document(output__format="Orc", decode__format="Raw")).spec
-    data = written(Orc.of({}), Block(RECORDS))
+    data = written(OrcFormat.of({}), Block(RECORDS))
 
     order, *rows = rows_of(for_auditor(group)).rows(io.BytesIO(data))
 
@@ -161,4 +165,4 @@ def test_the_auditor_reads_it() -> None:
 )
 def test_a_wrong_option_is_named(options: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        Orc.of(options)
+        OrcFormat.of(options)

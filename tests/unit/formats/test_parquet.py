@@ -13,7 +13,7 @@ import pytest
 from landfall.api.spec import Codec
 from landfall.formats import Block, Row
 from landfall.formats.columns import ENVELOPE
-from landfall.formats.parquet import Parquet
+from landfall.formats.parquet import ParquetFormat
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import HEADERS, Records, filled, of_columns
@@ -38,7 +38,7 @@ TYPED = pa.RecordBatch.from_pylist(
 )
 
 
-def written(parquet: Parquet, *blocks: Block | Records) -> bytes:
+def written(parquet: ParquetFormat, *blocks: Block | Records) -> bytes:
     encoder = parquet.encoder()
     encoded = [
         encoder.encode(block if isinstance(block, Block) else Block(block)) for block in blocks
@@ -47,11 +47,11 @@ def written(parquet: Parquet, *blocks: Block | Records) -> bytes:
 
 
 def read(data: bytes) -> list[Row]:
-    return list(Parquet.of({}).rows(io.BytesIO(data)))
+    return list(ParquetFormat.of({}).rows(io.BytesIO(data)))
 
 
 def test_the_envelope_has_everything_kafka_stores() -> None:
-    table = pq.read_table(io.BytesIO(written(Parquet.of({}), UNUSUAL)))
+    table = pq.read_table(io.BytesIO(written(ParquetFormat.of({}), UNUSUAL)))
 
     coordinates = {"topic": "clicks", "partition": 3}
     assert table.schema.equals(ENVELOPE)
@@ -87,7 +87,7 @@ def test_the_envelope_has_everything_kafka_stores() -> None:
 def test_rows_are_read_back_including_nulls_and_large_values(codec: str) -> None:
     large = filled(CLICKS, [2**40], [b"x" * 10_000_000])
 
-    rows = read(written(Parquet.of({"codec": codec}), UNUSUAL, large))
+    rows = read(written(ParquetFormat.of({"codec": codec}), UNUSUAL, large))
 
     assert rows == [
         Row(5, b"\xff\x00", None, None),
@@ -98,7 +98,7 @@ def test_rows_are_read_back_including_nulls_and_large_values(codec: str) -> None
 
 
 def test_a_block_is_a_row_group_written_at_once() -> None:
-    encoder = Parquet.of({}).encoder()
+    encoder = ParquetFormat.of({}).encoder()
 
     first = encoder.encode(Block(UNUSUAL))
     none = encoder.encode(Block(filled(CLICKS, [], [])))
@@ -110,7 +110,7 @@ def test_a_block_is_a_row_group_written_at_once() -> None:
 
 
 def test_the_footer_has_statistics_and_nothing_of_pandas_or_arrow() -> None:
-    metadata = pq.ParquetFile(io.BytesIO(written(Parquet.of({}), UNUSUAL))).metadata
+    metadata = pq.ParquetFile(io.BytesIO(written(ParquetFormat.of({}), UNUSUAL))).metadata
 
     offsets, value = (metadata.row_group(0).column(column) for column in (2, 5))
     assert (offsets.statistics.min, offsets.statistics.max, value.is_stats_set) == (5, 9, False)
@@ -118,7 +118,7 @@ def test_the_footer_has_statistics_and_nothing_of_pandas_or_arrow() -> None:
 
 
 def test_declared_columns_are_followed_by_the_coordinates() -> None:
-    data = written(Parquet.of({}), Block(UNUSUAL, TYPED))
+    data = written(ParquetFormat.of({}), Block(UNUSUAL, TYPED))
 
     assert pq.read_schema(io.BytesIO(data)).names == [
         "user",
@@ -137,7 +137,7 @@ def test_declared_columns_are_followed_by_the_coordinates() -> None:
 
 
 def test_declared_columns_may_come_without_coordinates() -> None:
-    data = written(Parquet.of({"envelope": False}), Block(UNUSUAL, TYPED))
+    data = written(ParquetFormat.of({"envelope": False}), Block(UNUSUAL, TYPED))
 
     assert pq.read_schema(io.BytesIO(data)).equals(
         TYPED.schema.remove_metadata(), check_metadata=True
@@ -173,7 +173,7 @@ def test_times_are_microseconds_whatever_they_come_from(schema: RowSchema | None
     """Iceberg has no other unit than micros, and Spark believes it of every file."""
     rows = pa.RecordBatch.from_pylist([ROW, {}, ROW], COARSE)
 
-    data = written(Parquet.of({}).typed(), Block(UNUSUAL, rows, schema))
+    data = written(ParquetFormat.of({}).typed(), Block(UNUSUAL, rows, schema))
 
     found = pq.read_table(io.BytesIO(data))
     described = str(pq.ParquetFile(io.BytesIO(data)).schema)
@@ -200,7 +200,7 @@ def test_offsets_and_kafka_timestamps_are_packed_as_differences() -> None:
 def test_a_column_of_the_payload_may_be_called_like_an_offset() -> None:
     rows = pa.RecordBatch.from_pydict({"_offset": ["a", "b", "c"], "_timestamp": [1.5, 2.5, None]})
 
-    data = written(Parquet.of({"envelope": False}), Block(UNUSUAL, rows))
+    data = written(ParquetFormat.of({"envelope": False}), Block(UNUSUAL, rows))
 
     assert pq.read_table(io.BytesIO(data)).to_pydict() == rows.to_pydict()
 
@@ -209,15 +209,17 @@ def test_a_declared_column_may_not_take_a_coordinate_name() -> None:
     with pytest.raises(
         ValueError, match="clicks/3: two columns have the same name among _offset, _topic"
     ):
-        written(Parquet.of({}), Block(UNUSUAL, pa.RecordBatch.from_pydict({"_offset": [1, 2, 3]})))
+        written(
+            ParquetFormat.of({}), Block(UNUSUAL, pa.RecordBatch.from_pydict({"_offset": [1, 2, 3]}))
+        )
 
 
 def test_a_file_of_no_records_is_a_parquet_file() -> None:
-    assert read(written(Parquet.of({}))) == []
+    assert read(written(ParquetFormat.of({}))) == []
 
 
 def test_held_bytes_grow_a_little_with_each_row_group() -> None:
-    encoder = Parquet.of({}).encoder()
+    encoder = ParquetFormat.of({}).encoder()
     for _ in range(10):
         encoder.encode(Block(filled(CLICKS, range(1000), [b"x" * 1000] * 1000)))
 
@@ -248,13 +250,15 @@ def test_held_bytes_grow_a_little_with_each_row_group() -> None:
 )
 def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match="option") as caught:
-        Parquet.of(options)
+        ParquetFormat.of(options)
 
     assert message in str(caught.value)
 
 
 def test_row_groups_may_have_another_size() -> None:
-    assert [Parquet.of({"rowGroupBytes": size}).block_bytes for size in (None, "8Mi", 1000)] == [
+    assert [
+        ParquetFormat.of({"rowGroupBytes": size}).block_bytes for size in (None, "8Mi", 1000)
+    ] == [
         2**25,
         2**23,
         1000,
@@ -270,7 +274,7 @@ def flip(data: bytes) -> bytes:
 )
 def test_a_damaged_file_is_refused(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(ValueError, match="damaged Parquet file, at row 0 or later"):
-        read(damage(written(Parquet.of({}), UNUSUAL)))
+        read(damage(written(ParquetFormat.of({}), UNUSUAL)))
 
 
 MANY = pa.RecordBatch.from_pydict(
@@ -281,7 +285,7 @@ MANY = pa.RecordBatch.from_pydict(
 
 def many(**options: object) -> bytes:
     records = filled(CLICKS, range(3000), [b"x"] * 3000)
-    return written(Parquet.of(options), Block(records, MANY))
+    return written(ParquetFormat.of(options), Block(records, MANY))
 
 
 def column_chunk(data: bytes, name: str) -> pq.ColumnChunkMetaData:
@@ -302,7 +306,7 @@ def test_rows_of_a_row_group_are_sorted_and_the_footer_says_so() -> None:
         (0, False),
         (1, True),
     ]
-    assert not Parquet.of({"sortBy": "n"}).keeps_order
+    assert not ParquetFormat.of({"sortBy": "n"}).keeps_order
 
 
 def test_equal_keys_stay_in_the_order_of_their_offsets() -> None:
@@ -354,7 +358,7 @@ NOT_A_NUMBER = pa.RecordBatch.from_pylist(
 def test_readers_do_not_overlook_nan(options: dict[str, object], tmp_path: Path) -> None:
     block = Block(filled(TopicPartition("t", 0), range(3), [b"x"] * 3), NOT_A_NUMBER)
     path = tmp_path / "nan.parquet"
-    path.write_bytes(written(Parquet.of(options).typed(), block))
+    path.write_bytes(written(ParquetFormat.of(options).typed(), block))
 
     found = duckdb.execute(f"SELECT x FROM '{path}' WHERE x > 5").fetchall()
     group = pq.read_metadata(path).row_group(0)
@@ -387,7 +391,7 @@ def texts(*values: str) -> Block:
 
 
 def test_long_values_have_neither_statistics_nor_a_dictionary() -> None:
-    typed = Parquet.of({"envelope": False, "codec": Codec.ZSTD}).typed()
+    typed = ParquetFormat.of({"envelope": False, "codec": Codec.ZSTD}).typed()
     short, long = texts("a", "b" * 65_536), texts("a", "b" * 65_537)
 
     of_short, of_long = (
@@ -428,7 +432,7 @@ def columns_of_rows(rows: int) -> Block:
     return Block(records, pa.RecordBatch.from_pylist(values, schema))
 
 
-def compressed(parquet: Parquet, rows: int) -> dict[str, tuple[str, bool, bool]]:
+def compressed(parquet: ParquetFormat, rows: int) -> dict[str, tuple[str, bool, bool]]:
     """The codec of each leaf, and whether it has a dictionary, and is packed as differences."""
     data = written(parquet.typed(), columns_of_rows(rows))
     assert pq.read_table(io.BytesIO(data)).to_pylist() == columns_of_rows(rows).columns.to_pylist()
@@ -445,7 +449,7 @@ def compressed(parquet: Parquet, rows: int) -> dict[str, tuple[str, bool, bool]]
 
 
 LARGE, SMALL, PACKED = ("ZSTD", True, False), ("SNAPPY", False, False), ("SNAPPY", False, True)
-NARROW = Parquet.of({"envelope": False})
+NARROW = ParquetFormat.of({"envelope": False})
 
 
 def test_small_columns_are_compressed_by_snappy_without_a_dictionary() -> None:
@@ -464,20 +468,20 @@ def test_small_columns_are_compressed_by_snappy_without_a_dictionary() -> None:
 @pytest.mark.parametrize(
     ("parquet", "expected"),
     [
-        (Parquet.of({"envelope": False, "codec": Codec.ZSTD}), LARGE),
-        (Parquet.of({"envelope": False, "level": 3}), LARGE),
-        (Parquet.of({"envelope": False, "dictionary": True}), ("SNAPPY", True, False)),
+        (ParquetFormat.of({"envelope": False, "codec": Codec.ZSTD}), LARGE),
+        (ParquetFormat.of({"envelope": False, "level": 3}), LARGE),
+        (ParquetFormat.of({"envelope": False, "dictionary": True}), ("SNAPPY", True, False)),
         (NARROW.before_large_rows(), LARGE),
     ],
 )
 def test_what_options_or_earlier_rules_say_holds_for_small_columns(
-    parquet: Parquet, expected: tuple[str, bool, bool]
+    parquet: ParquetFormat, expected: tuple[str, bool, bool]
 ) -> None:
     assert set(compressed(parquet, 20).values()) == {expected}
 
 
 def test_an_open_file_holds_no_bounds_of_long_values() -> None:
-    typed = Parquet.of({"envelope": False}).typed()
+    typed = ParquetFormat.of({"envelope": False}).typed()
     encoder, block = typed.encoder(), texts("a" * 2**22, "b" * 2**22)
     before = pa.total_allocated_bytes()
     encoder.encode(block)
@@ -487,7 +491,7 @@ def test_an_open_file_holds_no_bounds_of_long_values() -> None:
 
 
 def test_only_typed_columns_whose_statistics_are_chosen_for_them_part_large_rows() -> None:
-    assert Parquet.of({}).typed().large_row_bytes == 2**20
-    assert Parquet.of({}).large_row_bytes is None
-    assert Parquet.of({"statistics": True}).typed().large_row_bytes is None
-    assert Parquet.of({}).typed().before_large_rows().large_row_bytes is None
+    assert ParquetFormat.of({}).typed().large_row_bytes == 2**20
+    assert ParquetFormat.of({}).large_row_bytes is None
+    assert ParquetFormat.of({"statistics": True}).typed().large_row_bytes is None
+    assert ParquetFormat.of({}).typed().before_large_rows().large_row_bytes is None

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from landfall.formats import Block, Row
-from landfall.formats.sequencefile import SequenceFile, landed, writables
+from landfall.formats.sequencefile import SequenceFileFormat, landed, writables
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import Records, filled, of_columns
@@ -22,7 +22,7 @@ KINDS = [
 ] + [("None", "None")]
 
 
-def written(file: SequenceFile, *blocks: Records) -> bytes:
+def written(file: SequenceFileFormat, *blocks: Records) -> bytes:
     encoder = file.encoder()
     return b"".join((*(encoder.encode(Block(block)) for block in blocks), encoder.finish()))
 
@@ -41,7 +41,7 @@ def keyed(
 
 def test_an_uncompressed_file_has_exactly_these_bytes() -> None:
     data = written(
-        SequenceFile.of({"compression": "None"}), filled(CLICKS, [258, 259], [b"abc", None])
+        SequenceFileFormat.of({"compression": "None"}), filled(CLICKS, [258, 259], [b"abc", None])
     )
 
     head = b"SEQ\x06" + LONG + BYTES + b"\0\0" + b"\0\0\0\0" + SYNC
@@ -65,7 +65,7 @@ def test_an_uncompressed_file_has_exactly_these_bytes() -> None:
 def test_a_file_of_no_records_is_a_header(
     options: dict[str, object], flags: bytes, codec: bytes
 ) -> None:
-    data = written(SequenceFile.of({"keyMode": "MessagePack", **options}))
+    data = written(SequenceFileFormat.of({"keyMode": "MessagePack", **options}))
 
     assert data[:-16] == b"SEQ\x06" + BYTES + BYTES + flags + codec + b"\0\0\0\0"
     assert read(data) == []
@@ -76,7 +76,7 @@ def test_a_file_of_no_records_is_a_header(
 def test_rows_are_read_back_from_every_kind_of_file(
     mode: str, compression: str, codec: str
 ) -> None:
-    file = SequenceFile.of({"keyMode": mode, "compression": compression, "codec": codec})
+    file = SequenceFileFormat.of({"keyMode": mode, "compression": compression, "codec": codec})
     offsets, keys, times = [5, 7, 2**40], [None, b"", b"k" * 300], [-1, 0, 1763683200000]
 
     rows = read(written(file, keyed(offsets, keys, times), keyed([2**50], [b"k"], [-1])))
@@ -89,7 +89,7 @@ def test_rows_are_read_back_from_every_kind_of_file(
 
 @pytest.mark.parametrize(("compression", "codec"), KINDS)
 def test_large_and_empty_values_are_read_back(compression: str, codec: str) -> None:
-    file = SequenceFile.of({"compression": compression, "codec": codec})
+    file = SequenceFileFormat.of({"compression": compression, "codec": codec})
     values = [b"x" * 10_000_000, b"", None, b"y" * (2**24 + 1)]
 
     rows = read(written(file, filled(CLICKS, range(4), values)))
@@ -99,7 +99,7 @@ def test_large_and_empty_values_are_read_back(compression: str, codec: str) -> N
 
 def test_there_is_a_sync_marker_about_every_hundred_kilobytes() -> None:
     data = written(
-        SequenceFile.of({"codec": "None"}), filled(CLICKS, range(1000), [b"x" * 980] * 1000)
+        SequenceFileFormat.of({"codec": "None"}), filled(CLICKS, range(1000), [b"x" * 980] * 1000)
     )
 
     marks = data.count(b"\xff\xff\xff\xff" + data[79:95])
@@ -107,7 +107,7 @@ def test_there_is_a_sync_marker_about_every_hundred_kilobytes() -> None:
 
 
 def test_only_messagepack_keys_need_keys_and_timestamps() -> None:
-    wanted = [SequenceFile.of({"keyMode": mode}).wanted for mode in ("Legacy", "MessagePack")]
+    wanted = [SequenceFileFormat.of({"keyMode": mode}).wanted for mode in ("Legacy", "MessagePack")]
 
     assert wanted == [Wanted(), Wanted(timestamps=True, keys=True)]
 
@@ -115,8 +115,8 @@ def test_only_messagepack_keys_need_keys_and_timestamps() -> None:
 def test_tombstones_are_empty_or_refused() -> None:
     records = filled(CLICKS, range(3), [b"", None, b"x"])
 
-    assert not SequenceFile.of({}).refuse(records)
-    assert SequenceFile.of({"tombstones": "DeadLetter"}).refuse(records).rows.tolist() == [1]
+    assert not SequenceFileFormat.of({}).refuse(records)
+    assert SequenceFileFormat.of({"tombstones": "DeadLetter"}).refuse(records).rows.tolist() == [1]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_tombstones_are_empty_or_refused() -> None:
 )
 def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match="option") as caught:
-        SequenceFile.of(options)
+        SequenceFileFormat.of(options)
 
     assert message in str(caught.value)
 
@@ -191,7 +191,7 @@ def test_vints_equal_hadoops(number: int, vint: str) -> None:
 def test_a_truncated_file_is_refused_or_gives_the_complete_blocks_before(
     compression: str, codec: str
 ) -> None:
-    file = SequenceFile.of({"compression": compression, "codec": codec})
+    file = SequenceFileFormat.of({"compression": compression, "codec": codec})
     data = written(file, filled(CLICKS, range(3), [b"abc", b"", b"d"]))
     cut_clean = 0
 
@@ -207,7 +207,7 @@ def test_a_truncated_file_is_refused_or_gives_the_complete_blocks_before(
 
 @pytest.mark.parametrize("mode", ["Legacy", "MessagePack"])
 def test_every_changed_byte_of_a_compressed_block_is_detected(mode: str) -> None:
-    file = SequenceFile.of({"keyMode": mode, "codec": "Gzip"})
+    file = SequenceFileFormat.of({"keyMode": mode, "codec": "Gzip"})
     records = filled(CLICKS, range(3), [b"abc", b"", b"d"])
     data, rows = bytearray(written(file, records)), read(written(file, records))
 

@@ -4,8 +4,8 @@ import pytest
 
 from landfall.api.spec import Codec
 from landfall.formats import Block, Format
-from landfall.formats.jsonlines import Json
-from landfall.formats.text import Text
+from landfall.formats.jsonlines import JsonFormat
+from landfall.formats.text import TextFormat
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records, filled
 
@@ -29,8 +29,8 @@ def read(format_: Format, data: bytes) -> list[bytes | None]:
     return [row.value for row in format_.rows(io.BytesIO(data))]
 
 
-def plain(**options: object) -> Text:
-    return Text.of({"codec": Codec.NONE, **options})
+def plain(**options: object) -> TextFormat:
+    return TextFormat.of({"codec": Codec.NONE, **options})
 
 
 def test_every_payload_is_followed_by_the_delimiter() -> None:
@@ -82,7 +82,7 @@ def test_options_allow_tombstones_and_delimiters_inside() -> None:
 
 
 def test_a_tombstone_that_was_not_refused_raises() -> None:
-    for of in (plain(), Json.of({})):
+    for of in (plain(), JsonFormat.of({})):
         with pytest.raises(ValueError, match="clicks/3: 1 tombstone in a block of a format that"):
             written(of, records(b"{}", None))
 
@@ -113,7 +113,7 @@ def test_the_error_of_a_wrong_option_names_it_and_what_is_expected(
     options: dict[str, object], message: str
 ) -> None:
     with pytest.raises(ValueError, match="option") as caught:
-        Text.of(options)
+        TextFormat.of(options)
 
     assert message in str(caught.value)
 
@@ -135,7 +135,7 @@ def test_a_delimiter_may_be_any_bytes(text: str, delimiter: bytes) -> None:
 def test_the_default_extension_names_format_and_codec() -> None:
     made = [
         of({"codec": codec}).extension
-        for of in (Text.of, Json.of)
+        for of in (TextFormat.of, JsonFormat.of)
         for codec in (None, "Gzip", "Zstd", "None")
     ]
 
@@ -149,13 +149,13 @@ def test_the_default_extension_names_format_and_codec() -> None:
         ".json.zst",
         ".json",
     ]
-    assert Text.of({"extension": ""}).extension == ""
-    assert Json.of({"extension": ".gz"}).extension == ".gz"
+    assert TextFormat.of({"extension": ""}).extension == ""
+    assert JsonFormat.of({"extension": ".gz"}).extension == ".gz"
 
 
 @pytest.mark.parametrize("codec", ["Gzip", "Zstd", "None"])
 def test_rows_are_read_back_large_or_none(codec: str) -> None:
-    text = Text.of({"codec": codec})
+    text = TextFormat.of({"codec": codec})
     values = [b"x" * 10_000_000, b"", b"y"]
 
     assert read(text, written(text, records(*values), records(b"z"))) == [*values, b"z"]
@@ -170,7 +170,7 @@ def test_an_object_that_ends_inside_a_row_is_refused() -> None:
 
 
 def test_pretty_printed_json_becomes_one_line_and_loses_nothing() -> None:
-    json = Json.of({"codec": "None"})
+    json = JsonFormat.of({"codec": "None"})
     pretty = b'{\r\n  "n": 1.10,\n  "n": 123456789012345678901234567890, "s": "a\\nb"\n}'
 
     line = written(json, records(b"{}", pretty))
@@ -180,9 +180,9 @@ def test_pretty_printed_json_becomes_one_line_and_loses_nothing() -> None:
 
 
 def test_json_tombstones_are_refused_or_the_word_null() -> None:
-    assert refused(Json.of({}), b"{}", None) == [1]
-    assert refused(Json.of({"tombstones": "Null"}), None) == []
+    assert refused(JsonFormat.of({}), b"{}", None) == [1]
+    assert refused(JsonFormat.of({"tombstones": "Null"}), None) == []
     assert (
-        written(Json.of({"tombstones": "Null", "codec": "None"}), records(None, b"{}"))
+        written(JsonFormat.of({"tombstones": "Null", "codec": "None"}), records(None, b"{}"))
         == b"null\n{}\n"
     )

@@ -11,8 +11,8 @@ import pytest
 from pyarrow import orc
 
 from landfall.formats import Row, unreadable
-from landfall.formats.orc import Orc
-from landfall.formats.parquet import Parquet
+from landfall.formats.orc import OrcFormat
+from landfall.formats.parquet import ParquetFormat
 from landfall.formats.typed_rows import plain_rows
 from landfall.pipeline.records import of_columns
 from tests.support.avro import Declared, encoded, reference
@@ -80,12 +80,12 @@ def test_what_is_below_a_null_and_beside_a_slice_counts_for_nothing() -> None:
 @pytest.mark.parametrize(
     ("format_", "good", "bad"),
     [
-        (Orc.of({}), [-1, 0, 10**12, -1000], [-2, -1001, 2**62, -(2**63)]),
-        (Parquet.of({}), [-1, 0, -2, 253_402_300_800_000], [2**62, 2**63 - 1, -(2**63)]),
+        (OrcFormat.of({}), [-1, 0, 10**12, -1000], [-2, -1001, 2**62, -(2**63)]),
+        (ParquetFormat.of({}), [-1, 0, -2, 253_402_300_800_000], [2**62, 2**63 - 1, -(2**63)]),
     ],
 )
 def test_kafka_timestamps_are_looked_at_too(
-    format_: Orc | Parquet, good: list[int], bad: list[int]
+    format_: OrcFormat | ParquetFormat, good: list[int], bad: list[int]
 ) -> None:
     every = [*good, *bad]
     records = of_columns(
@@ -110,7 +110,7 @@ def test_the_times_that_land_in_orc_are_read_back() -> None:
     found = orc.read_table(io.BytesIO(body))
     micros = found["at"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
     assert micros == [each["at"] for each in HELD]
-    assert [row.offset for row in Orc.of({}).rows(io.BytesIO(body))] == [100, 101, 102]
+    assert [row.offset for row in OrcFormat.of({}).rows(io.BytesIO(body))] == [100, 101, 102]
 
 
 def test_a_year_that_python_has_not_is_shown_as_a_number() -> None:
@@ -119,7 +119,9 @@ def test_a_year_that_python_has_not_is_shown_as_a_number() -> None:
     _, objects = landed(rows, fixed(SCHEMA))
 
     (body,) = objects.values()
-    found = [row.value for row in Parquet.of({}).rows(io.BytesIO(body)) if isinstance(row, Row)]
+    found = [
+        row.value for row in ParquetFormat.of({}).rows(io.BytesIO(body)) if isinstance(row, Row)
+    ]
     assert found == [
         b'{"at":"1970-01-01T00:00:00Z","inner":{"all":[],"by":{}}}',
         b'{"at":4611686018427387904,"inner":{"all":[],"by":{"a":2932897}}}',

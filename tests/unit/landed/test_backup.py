@@ -10,7 +10,7 @@ from landfall.landed.backup import LandedBackup
 from landfall.landed.reader import LandedReader
 from landfall.ledger import Drop, Hole
 from landfall.ledger.offsets import OffsetRange, Slice
-from landfall.source import Stretch
+from landfall.source import CoveredPrefix
 from tests.support.landed_group import SEQUENCE_FILES, Backup, merge_of, within
 from tests.support.sample_ledger import GROUP
 from tests.support.slice_landing import TP, click
@@ -23,12 +23,12 @@ def backup(output: dict[str, Any] = SEQUENCE_FILES) -> Backup:
     return Backup({TP: ROWS}, output)
 
 
-def ask(landed: Backup, start: int, end: int, topic_id: str = "id") -> Stretch:
+def ask(landed: Backup, start: int, end: int, topic_id: str = "id") -> CoveredPrefix:
     of_group = LandedBackup(GROUP, FIELD, lambda: landed.history)
     return of_group.first_stretch(TP, topic_id, OffsetRange(start, end))
 
 
-def answer(stretch: Stretch) -> tuple[int, int, str, bool]:
+def answer(stretch: CoveredPrefix) -> tuple[int, int, str, bool]:
     return stretch.offsets.start, stretch.offsets.end, str(stretch.why or ""), stretch.is_final
 
 

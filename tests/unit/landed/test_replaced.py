@@ -6,7 +6,7 @@ from landfall.errors import Reason, Stalled
 from landfall.landed.backup import LandedBackup
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.source import EndsEarly, Stretch
+from landfall.source import CoveredPrefix, EndsEarly
 from tests.support.landed_group import (
     PARQUET,
     SEQUENCE_FILES,
@@ -112,7 +112,7 @@ TEN = [(o, b'{"ts": 1763683200000, "n": %d}' % o) for o in range(10)]
 WHOLE = Slice(TP, OffsetRange(0, 10))
 
 
-def ask(landed: Backup) -> Stretch:
+def ask(landed: Backup) -> CoveredPrefix:
     of_group = LandedBackup(GROUP, "readFrom", lambda: landed.history)
     return of_group.first_stretch(TP, "id", WHOLE.offsets)
 
@@ -129,7 +129,7 @@ def test_a_range_that_a_backfill_corrected_is_read_and_is_a_backup() -> None:
     landed, _ = corrected()
 
     assert landed.read(0, 10) == TEN
-    assert ask(landed) == Stretch(WHOLE.offsets)
+    assert ask(landed) == CoveredPrefix(WHOLE.offsets)
 
 
 def test_a_range_whose_correction_was_undone_is_refused_until_that_is_undone() -> None:
@@ -142,7 +142,7 @@ def test_a_range_whose_correction_was_undone_is_refused_until_that_is_undone() -
     assert "has left out 2 of its records" in str(ask(landed).why)
     carry_out(landed, UndoneBackfill(undone))
     assert landed.read(0, 10) == TEN
-    assert ask(landed) == Stretch(WHOLE.offsets)
+    assert ask(landed) == CoveredPrefix(WHOLE.offsets)
 
 
 def test_driver_and_task_agree_by_which_spec_a_backfill_has_landed() -> None:

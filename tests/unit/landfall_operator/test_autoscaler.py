@@ -7,7 +7,7 @@ import pytest
 
 from landfall.api.spec import Autoscaling
 from landfall_operator.core.autoscaler import Scaling, ScalingContext, ScalingReason, load, scale
-from landfall_operator.core.samples import Sample
+from landfall_operator.core.samples import DriverSample
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 POLICY = Autoscaling(min_replicas=1, max_replicas=10)
@@ -20,10 +20,10 @@ def history(
     minutes: int = 30,
     overdue: float = 0.0,
     lag: int = 100,
-) -> list[Sample]:
+) -> list[DriverSample]:
     """Samples every half minute, under a steady load that is landed as it arrives."""
     return [
-        Sample(
+        DriverSample(
             time=NOW - timedelta(seconds=30 * (2 * minutes - i)),
             driver="g1/1",
             arrived=int(arriving * 30 * i),
@@ -39,7 +39,9 @@ def history(
     ]
 
 
-def decided(samples: list[Sample], hold: ScalingReason | None = None) -> tuple[int, ScalingReason]:
+def decided(
+    samples: list[DriverSample], hold: ScalingReason | None = None
+) -> tuple[int, ScalingReason]:
     scaling: Scaling = scale(samples, POLICY, 1, NOW, ScalingContext(hold))
     return scaling.desired, scaling.reason
 

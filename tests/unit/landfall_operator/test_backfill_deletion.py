@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from landfall_operator.api.backfill_status import BackfillPhase, BackfillStatus, Promotion
+from landfall_operator.api.backfill_status import BackfillPhase, BackfillStatus, PromotionStatus
 from landfall_operator.core.actions import DeletePod, EmitEvent, RemoveFinalizer, StartDiscarding
 from landfall_operator.core.backfill_snapshot import PromotionAnswer
 from landfall_operator.core.backfills import BackfillDecision, decide
@@ -49,7 +49,9 @@ def test_what_cannot_be_discarded_is_left_and_named() -> None:
 
 
 def test_a_promotion_that_is_carried_out_ends_first() -> None:
-    asked = compared(phase=BackfillPhase.PROMOTING, promotion=Promotion(id="uid-1/x", since=NOW))
+    asked = compared(
+        phase=BackfillPhase.PROMOTING, promotion=PromotionStatus(id="uid-1/x", since=NOW)
+    )
 
     waits = deleted(asked, answer=PromotionAnswer("waiting", "copies"))
     assert deeds(waits) == []

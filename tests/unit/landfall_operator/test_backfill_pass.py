@@ -23,11 +23,11 @@ from landfall_operator.objects.pod_templates import OperatorContext
 from landfall_operator.runtime import work_queue
 from landfall_operator.runtime.action_executor import ActionExecutor
 from landfall_operator.runtime.backfill_pass import BackfillPass
-from landfall_operator.runtime.backfills import INTERVAL, QUIET_INTERVAL, Backfills, Scope
+from landfall_operator.runtime.backfills import INTERVAL, QUIET_INTERVAL, Backfills, BackfillScope
 from landfall_operator.runtime.control_port import Bearer, Credentials
 from landfall_operator.runtime.driver_client import Command
 from landfall_operator.runtime.event_recorder import EventRecorder
-from landfall_operator.runtime.kube_client import Conflict, NotFound, Request, RequestRejected
+from landfall_operator.runtime.kube_client import Conflict, KubeRequest, NotFound, RequestRejected
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.work_queue import WorkQueue
 from tests.support.api_objects import deployed, resource, stored
@@ -94,7 +94,7 @@ class Scene:
             clock=lambda: self.now,
         )
         self.manages = True
-        scope = Scope(
+        scope = BackfillScope(
             namespaces=lambda: (NAMESPACE,),
             is_ready=lambda: True,
             is_managed=lambda _: self.manages,
@@ -375,7 +375,7 @@ def test_it_goes_where_no_pod_can_be_created(scene: Scene) -> None:
     scene.delete()
     scene.passes()
 
-    def refuse(request: Request) -> None:
+    def refuse(request: KubeRequest) -> None:
         if request.verb == "create":
             raise RequestRejected("the namespace is being terminated", HTTPStatus.FORBIDDEN)
 
@@ -387,7 +387,7 @@ def test_what_others_changed_meanwhile_is_looked_at_anew(scene: Scene) -> None:
     scene.apply()
     scene.passes()
 
-    def change(request: Request) -> None:
+    def change(request: KubeRequest) -> None:
         if request.verb == "patch_status":
             scene.api.before = lambda _: None
             scene.apply(promote="Never")
@@ -449,7 +449,7 @@ def test_they_are_listed_less_often_while_none_goes_on(scene: Scene) -> None:
 def test_without_the_definition_or_a_right_nothing_fails(
     scene: Scene, error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(request: Request) -> None:
+    def fail(request: KubeRequest) -> None:
         if request.kind.name == "Backfill":
             raise error
 
@@ -469,7 +469,7 @@ def test_a_pass_that_breaks_does_not_stop_the_others(scene: Scene) -> None:
     other = {"metadata": {"name": "a", "namespace": NAMESPACE}, "spec": {"group": "clicks"}}
     scene.api.store(f"{BACKFILLS}/a", other)
 
-    def break_other(request: Request) -> None:
+    def break_other(request: KubeRequest) -> None:
         if request.path.endswith("/backfills/a"):
             raise ZeroDivisionError
 
@@ -480,7 +480,7 @@ def test_a_pass_that_breaks_does_not_stop_the_others(scene: Scene) -> None:
 
 
 def test_an_operator_that_is_not_the_leader_any_more_writes_nothing(scene: Scene) -> None:
-    def fence(request: Request) -> None:
+    def fence(request: KubeRequest) -> None:
         if request.method != "GET":
             raise Fenced("the lease is lost")
 
@@ -504,7 +504,7 @@ def test_no_list_serves_for_two_passes(scene: Scene) -> None:
 
 
 def test_a_pass_that_failed_is_repeated_with_the_next_list_and_not_before(scene: Scene) -> None:
-    def conflict(request: Request) -> None:
+    def conflict(request: KubeRequest) -> None:
         if request.method != "GET":
             raise Conflict("somebody else changed it")
 

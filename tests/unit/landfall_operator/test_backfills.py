@@ -8,7 +8,7 @@ import pytest
 
 from landfall.api.backfill_report import BackfillReport
 from landfall.api.verbs import Outcome
-from landfall_operator.api.backfill_status import BackfillPhase, Promotion
+from landfall_operator.api.backfill_status import BackfillPhase, PromotionStatus
 from landfall_operator.api.revisions import revision_of
 from landfall_operator.core import backfills
 from landfall_operator.core.actions import (
@@ -21,7 +21,7 @@ from landfall_operator.core.actions import (
 from landfall_operator.core.backfill_snapshot import (
     FINALIZER,
     RETRY,
-    Missing,
+    MissingSpec,
     PromotionAnswer,
     PromotionOutcome,
     observation,
@@ -65,7 +65,9 @@ def test_it_is_started_by_the_groups_spec() -> None:
 
 
 def test_without_a_group_it_waits_and_says_so() -> None:
-    decision = decide(seen(landing=Missing("GroupNotFound", "there is no ConsumerGroup clicks")))
+    decision = decide(
+        seen(landing=MissingSpec("GroupNotFound", "there is no ConsumerGroup clicks"))
+    )
 
     assert decision.actions == ()
     assert (decision.status.phase, decision.status.reason) == (
@@ -198,7 +200,7 @@ def test_the_request_is_stored_before_it_is_sent() -> None:
 
     decision = decide(observed)
 
-    assert decision.status.promotion == Promotion(id="uid-1/20261126T100000", since=NOW)
+    assert decision.status.promotion == PromotionStatus(id="uid-1/20261126T100000", since=NOW)
     assert not is_settled(decision.status, "Automatic")
     asking = seen(decision.status, spec={"promote": "Automatic"})
     assert backfills.wants_answer(asking)
@@ -206,7 +208,9 @@ def test_the_request_is_stored_before_it_is_sent() -> None:
 
 
 def promoting(outcome: PromotionOutcome, message: str, promote: str = "Automatic") -> Any:
-    asked = compared(phase=BackfillPhase.PROMOTING, promotion=Promotion(id="uid-1/x", since=NOW))
+    asked = compared(
+        phase=BackfillPhase.PROMOTING, promotion=PromotionStatus(id="uid-1/x", since=NOW)
+    )
     slot = 77 if outcome == "done" else None
     answer = PromotionAnswer(outcome, message, slot)
     return decide(seen(asked, answer=answer, spec={"promote": promote}))

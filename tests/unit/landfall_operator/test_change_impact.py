@@ -4,37 +4,41 @@ import pytest
 
 from landfall.api.pod_spec import Model
 from landfall.api.spec import GroupSpec
-from landfall_operator.api.change_impact import Change, difference, weight
+from landfall_operator.api.change_impact import ChangeImpact, difference, weight
 from landfall_operator.api.revisions import digest_of, generation_of, group_file, revision_of
 from tests.support.cluster_model import group
 
-CHANGES: list[tuple[dict[str, Any], Change, tuple[str, ...]]] = [
-    ({}, Change.IGNORE, ()),
-    ({"upgrade": {"rollback": {"window": "1h"}}}, Change.IGNORE, ("upgrade.rollback.window",)),
-    ({"replicas": 3}, Change.LIVE, ("replicas",)),
-    ({"state": "Suspended"}, Change.LIVE, ("state",)),
-    ({"upgrade": {"rollback": {"crashes": 9}}}, Change.IGNORE, ("upgrade.rollback.crashes",)),
-    ({"uploadPolicy": {"maxAge": "1m"}}, Change.NEW_REVISION, ("uploadPolicy.maxAge",)),
-    ({"upgrade": {"drainTimeout": "1m"}}, Change.NEW_REVISION, ("upgrade.drainTimeout",)),
+CHANGES: list[tuple[dict[str, Any], ChangeImpact, tuple[str, ...]]] = [
+    ({}, ChangeImpact.IGNORE, ()),
+    (
+        {"upgrade": {"rollback": {"window": "1h"}}},
+        ChangeImpact.IGNORE,
+        ("upgrade.rollback.window",),
+    ),
+    ({"replicas": 3}, ChangeImpact.LIVE, ("replicas",)),
+    ({"state": "Suspended"}, ChangeImpact.LIVE, ("state",)),
+    ({"upgrade": {"rollback": {"crashes": 9}}}, ChangeImpact.IGNORE, ("upgrade.rollback.crashes",)),
+    ({"uploadPolicy": {"maxAge": "1m"}}, ChangeImpact.NEW_REVISION, ("uploadPolicy.maxAge",)),
+    ({"upgrade": {"drainTimeout": "1m"}}, ChangeImpact.NEW_REVISION, ("upgrade.drainTimeout",)),
     (
         {"executor": {"nodeSelector": {"disk": "fast"}}},
-        Change.NEW_REVISION,
+        ChangeImpact.NEW_REVISION,
         ("executor.nodeSelector", "executor.nodeSelector.disk"),
     ),
-    ({"generation": 2, "replicas": 3}, Change.NEW_REVISION, ("generation", "replicas")),
-    ({"route": {"pattern": "d={date}"}}, Change.NEW_REVISION, ("route.pattern",)),
+    ({"generation": 2, "replicas": 3}, ChangeImpact.NEW_REVISION, ("generation", "replicas")),
+    ({"route": {"pattern": "d={date}"}}, ChangeImpact.NEW_REVISION, ("route.pattern",)),
     (
         {"topics": [{"pattern": "a", "route": {"timezone": "UTC"}}]},
-        Change.NEW_REVISION,
+        ChangeImpact.NEW_REVISION,
         ("topics",),
     ),
-    ({"publish": [{"name": "lake", "type": "Iceberg"}]}, Change.NEW_REVISION, ("publish",)),
+    ({"publish": [{"name": "lake", "type": "Iceberg"}]}, ChangeImpact.NEW_REVISION, ("publish",)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("spec", "change", "fields"), CHANGES)
 def test_the_strongest_changed_field_counts(
-    spec: dict[str, Any], change: Change, fields: tuple[str, ...]
+    spec: dict[str, Any], change: ChangeImpact, fields: tuple[str, ...]
 ) -> None:
     found = difference(group().spec, group(**spec).spec)
 
@@ -42,11 +46,13 @@ def test_the_strongest_changed_field_counts(
 
 
 @pytest.mark.parametrize(("spec", "change"), [(spec, change) for spec, change, _ in CHANGES])
-def test_names_and_digests_follow_the_class_of_change(spec: dict[str, Any], change: Change) -> None:
+def test_names_and_digests_follow_the_class_of_change(
+    spec: dict[str, Any], change: ChangeImpact
+) -> None:
     before, after = group(), group(**spec)
 
-    assert (revision_of(before) != revision_of(after)) == (change is Change.NEW_REVISION)
-    assert (digest_of(before) != digest_of(after)) == (change is Change.NEW_REVISION)
+    assert (revision_of(before) != revision_of(after)) == (change is ChangeImpact.NEW_REVISION)
+    assert (digest_of(before) != digest_of(after)) == (change is ChangeImpact.NEW_REVISION)
 
 
 def test_a_revision_names_its_generation_and_its_digest() -> None:
@@ -64,7 +70,7 @@ def test_digests_of_the_last_release_are_the_same() -> None:
 
 
 def test_a_change_is_written_as_the_status_has_it() -> None:
-    assert [str(change) for change in Change] == ["Ignore", "Live", "NewRevision"]
+    assert [str(change) for change in ChangeImpact] == ["Ignore", "Live", "NewRevision"]
 
 
 def paths(model: type[Model], at: str = "") -> list[str]:
@@ -80,7 +86,7 @@ def paths(model: type[Model], at: str = "") -> list[str]:
 def test_every_field_of_a_spec_has_a_class() -> None:
     weights = {path: weight(path) for path in paths(GroupSpec)}
 
-    assert {path for path, change in weights.items() if change is Change.LIVE} == {
+    assert {path for path, change in weights.items() if change is ChangeImpact.LIVE} == {
         "state",
         "replicas",
         "autoscaling",
@@ -88,7 +94,7 @@ def test_every_field_of_a_spec_has_a_class() -> None:
     assert all(
         path.startswith("idle") or (path.startswith("upgrade.") and path != "upgrade.drainTimeout")
         for path, change in weights.items()
-        if change is Change.IGNORE
+        if change is ChangeImpact.IGNORE
     )
     with pytest.raises(ValueError, match="no impact is defined for field 'new"):
         weight("new.field")

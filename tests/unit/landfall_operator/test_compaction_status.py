@@ -32,7 +32,7 @@ def reporting(running: GroupObservation, merging: CompactionStatus | None) -> Gr
 def test_numbers_are_rounded_and_the_problem_is_named(running: GroupObservation) -> None:
     found = status_of(reporting(running, MERGING)).compaction
 
-    assert found == written.CompactionStatus(
+    assert found == written.GroupCompactionStatus(
         waiting_folders=2,
         waiting_objects=1300,
         merged_objects=5700,

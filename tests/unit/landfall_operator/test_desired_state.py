@@ -6,16 +6,21 @@ from datetime import timedelta
 import pytest
 
 from landfall.api.contract import Failure, Status
-from landfall_operator.api.reasons import Reason
-from landfall_operator.api.status import Crashes, Rejected, Retry, RolloutStatus, Stage
+from landfall_operator.api.reasons import ConditionReason
+from landfall_operator.api.status import Crashes, Rejected, RetryStatus, RolloutStatus, Stage
 from landfall_operator.core.autoscaler import ScalingReason
 from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.rollout import Event
-from landfall_operator.core.snapshot import Driver, GroupObservation, PodFailure, StatusReport
+from landfall_operator.core.rollout import RolloutEvent
+from landfall_operator.core.snapshot import (
+    GroupObservation,
+    PodFailure,
+    ReceivedStatus,
+    RevisionDriver,
+)
 from tests.support.cluster_model import World, group
 
 MINUTE = timedelta(minutes=1)
-OOM = PodFailure(Reason.OUT_OF_MEMORY, "the driver was killed at its memory limit")
+OOM = PodFailure(ConditionReason.OUT_OF_MEMORY, "the driver was killed at its memory limit")
 
 
 @pytest.fixture
@@ -30,19 +35,19 @@ def watched() -> GroupObservation:
     return observed
 
 
-def active(observed: GroupObservation) -> Driver:
+def active(observed: GroupObservation) -> RevisionDriver:
     driver = observed.driver(observed.status.rollout.active)
     assert driver
     return driver
 
 
-def with_active(observed: GroupObservation, driver: Driver) -> GroupObservation:
+def with_active(observed: GroupObservation, driver: RevisionDriver) -> GroupObservation:
     return replace(observed, drivers={**observed.drivers, driver.revision: driver})
 
 
 def with_status(observed: GroupObservation, status: Status) -> GroupObservation:
     return with_active(
-        observed, replace(active(observed), report=StatusReport(status, observed.now))
+        observed, replace(active(observed), report=ReceivedStatus(status, observed.now))
     )
 
 
@@ -99,11 +104,11 @@ def test_a_watched_driver_that_crashes_is_rolled_back(watched: GroupObservation)
     chosen = desired_state(crashed(crashing, restarts=2))
 
     assert (chosen.event, chosen.rollout.target) == (
-        Event.REVERT_DRAIN,
+        RolloutEvent.REVERT_DRAIN,
         watched.status.rollout.previous,
     )
     assert chosen.rollout.rejected
-    assert chosen.rollout.rejected.reason is Reason.OUT_OF_MEMORY
+    assert chosen.rollout.rejected.reason is ConditionReason.OUT_OF_MEMORY
 
 
 @pytest.mark.parametrize("restarts", [3, 5])
@@ -120,7 +125,7 @@ def test_only_crashes_since_the_last_commit_count(watched: GroupObservation, res
 
 
 def test_crashes_of_the_environment_do_not_count(watched: GroupObservation) -> None:
-    away = PodFailure(Reason.DEPENDENCY_UNAVAILABLE, "no answer")
+    away = PodFailure(ConditionReason.DEPENDENCY_UNAVAILABLE, "no answer")
     crashing = with_active(watched, replace(active(watched), report=None, last_exit=away))
     crashing = with_active(crashing, replace(active(crashing), restarts=9))
 
@@ -134,18 +139,18 @@ def test_crashes_of_the_environment_do_not_count(watched: GroupObservation) -> N
 @pytest.mark.parametrize(
     "reason",
     [
-        Reason.IMAGE_PULL,
-        Reason.UNSCHEDULABLE,
-        Reason.POD_REFUSED,
-        Reason.CONFIG_ERROR,
-        Reason.FENCED,
-        Reason.DEPENDENCY_UNAVAILABLE,
-        Reason.STORE_DENIED,
-        Reason.SOURCE_DENIED,
+        ConditionReason.IMAGE_PULL,
+        ConditionReason.UNSCHEDULABLE,
+        ConditionReason.POD_REFUSED,
+        ConditionReason.CONFIG_ERROR,
+        ConditionReason.FENCED,
+        ConditionReason.DEPENDENCY_UNAVAILABLE,
+        ConditionReason.STORE_DENIED,
+        ConditionReason.SOURCE_DENIED,
     ],
 )
 def test_no_limit_of_time_runs_while_the_environment_keeps_a_driver_from_starting(
-    watched: GroupObservation, reason: Reason
+    watched: GroupObservation, reason: ConditionReason
 ) -> None:
     opening = rollout(long_ago(watched), stage=Stage.OPENING)
     kept = replace(active(opening), report=None, pod_failure=PodFailure(reason, "no"))
@@ -161,7 +166,7 @@ def test_no_limit_of_time_runs_while_the_environment_keeps_a_driver_from_startin
 def test_what_ended_a_driver_last_holds_while_it_starts_again(
     watched: GroupObservation, minutes: int, *, is_held: bool
 ) -> None:
-    away = PodFailure(Reason.DEPENDENCY_UNAVAILABLE, "no answer")
+    away = PodFailure(ConditionReason.DEPENDENCY_UNAVAILABLE, "no answer")
     opening = rollout(long_ago(watched), stage=Stage.OPENING)
     started = watched.now - minutes * MINUTE
     again = replace(active(opening), report=None, last_exit=away, started=started, restarts=4)
@@ -181,10 +186,10 @@ def test_a_commit_clears_the_crashes(watched: GroupObservation) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "event"), [("StoreUnavailable", None), ("EncodeFailed", Event.REVERT_WARM)]
+    ("reason", "event"), [("StoreUnavailable", None), ("EncodeFailed", RolloutEvent.REVERT_WARM)]
 )
 def test_a_failing_store_is_not_blamed_on_a_generation(
-    watched: GroupObservation, reason: str, event: Event | None
+    watched: GroupObservation, reason: str, event: RolloutEvent | None
 ) -> None:
     assert desired_state(failing(watched, reason)).event is event
 
@@ -199,7 +204,7 @@ def test_a_generation_that_commits_nothing_is_rolled_back(watched: GroupObservat
     since = watched.now - 20 * MINUTE
     idle = rollout(idle, since=since, resumed=None)
 
-    assert desired_state(idle).event is Event.REVERT_WARM
+    assert desired_state(idle).event is RolloutEvent.REVERT_WARM
     resumed = rollout(idle, resumed=watched.now - 10 * MINUTE)
     assert desired_state(resumed).event is None
 
@@ -211,9 +216,9 @@ def test_the_limits_of_a_driver_that_lands_are_fields(watched: GroupObservation)
     idle = rollout(idle, since=watched.now - 10 * MINUTE, resumed=None)
 
     assert desired_state(idle).event is None
-    assert desired_state(limited(idle, noCommit="5m")).event is Event.REVERT_WARM
+    assert desired_state(limited(idle, noCommit="5m")).event is RolloutEvent.REVERT_WARM
     nine = failing(watched, "EncodeFailed")
-    assert desired_state(limited(nine, maxCommitFailures=9)).event is Event.REVERT_WARM
+    assert desired_state(limited(nine, maxCommitFailures=9)).event is RolloutEvent.REVERT_WARM
     assert desired_state(limited(nine, maxCommitFailures=10)).event is None
 
 
@@ -227,19 +232,24 @@ def test_a_generation_is_settled_only_after_it_has_committed(
 
     chosen = desired_state(rollout(long_ago(waiting), committed=committed))
 
-    assert chosen.event is (Event.PROVEN if has_committed else None)
+    assert chosen.event is (RolloutEvent.PROVEN if has_committed else None)
 
 
 @pytest.mark.parametrize(
-    ("retry_in", "event"), [(-MINUTE, Event.REVERT_WARM), (5 * MINUTE, None)], ids=["due", "later"]
+    ("retry_in", "event"),
+    [(-MINUTE, RolloutEvent.REVERT_WARM), (5 * MINUTE, None)],
+    ids=["due", "later"],
 )
 def test_a_generation_whose_rollback_failed_is_never_settled(
-    watched: GroupObservation, retry_in: timedelta, event: Event | None
+    watched: GroupObservation, retry_in: timedelta, event: RolloutEvent | None
 ) -> None:
     rejected = Rejected(
-        digest=active(watched).digest, reason=Reason.BAD_RECORDS, message="bad", generation=1
+        digest=active(watched).digest,
+        reason=ConditionReason.BAD_RECORDS,
+        message="bad",
+        generation=1,
     )
-    retry = Retry(attempts=1, time=watched.now + retry_in)
+    retry = RetryStatus(attempts=1, time=watched.now + retry_in)
 
     chosen = desired_state(rollout(long_ago(watched), rejected=rejected, retry=retry))
 
@@ -251,7 +261,7 @@ def test_nothing_scales_during_a_handover(watched: GroupObservation) -> None:
     changed = desired_state(replace(watched, spec=group("next", autoscaling={})))
 
     assert (changed.event, changed.scaling.reason) == (
-        Event.CHANGE_WARM,
+        RolloutEvent.CHANGE_WARM,
         ScalingReason.HOLD_UPGRADING,
     )
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from landfall_operator.api.reasons import ConditionType, Reason
+from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import desired_state
@@ -29,7 +29,9 @@ def status_of(observed: GroupObservation) -> GroupStatus:
 def stalled(observed: GroupObservation, message: str = "access denied") -> GroupStatus:
     """The status after the driver ended because it lacks rights."""
     (driver,) = observed.drivers.values()
-    failed = replace(driver, report=None, pod_failure=PodFailure(Reason.STORE_DENIED, message))
+    failed = replace(
+        driver, report=None, pod_failure=PodFailure(ConditionReason.STORE_DENIED, message)
+    )
     return status_of(replace(observed, drivers={driver.revision: failed}))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import ExecutorProblem, Workers
-from landfall_operator.api.reasons import ConditionType, Phase, Reason
+from landfall_operator.api.reasons import ConditionReason, ConditionType, Phase
 from landfall_operator.api.status import Condition, ExecutorsStatus, GroupStatus
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.parsing import STARTUP, executor_pods_of
@@ -16,7 +16,9 @@ from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import World, group
 
 LOG_SAYS_WHY = "see the driver's log"
-NO_ROOM = PodFailure(Reason.UNSCHEDULABLE, "0/4 nodes are available: 4 Insufficient memory")
+NO_ROOM = PodFailure(
+    ConditionReason.UNSCHEDULABLE, "0/4 nodes are available: 4 Insufficient memory"
+)
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def condition(observed: GroupObservation, kind: ConditionType) -> Condition:
     return next(c for c in status_of(observed).conditions if c.type is kind)
 
 
-def ready(observed: GroupObservation) -> tuple[str, Reason, str]:
+def ready(observed: GroupObservation) -> tuple[str, ConditionReason, str]:
     found = condition(observed, ConditionType.EXECUTORS_READY)
     return found.status, found.reason, found.message
 
@@ -68,21 +70,24 @@ def test_no_executor_for_two_hours_and_records_overdue(running: GroupObservation
     seen = with_workers(running, Workers(3, 0, 0), pods=ExecutorPods(3, NO_ROOM))
 
     message = f"0 of 3 executors run: {NO_ROOM.message}"
-    assert ready(seen) == ("False", Reason.UNSCHEDULABLE, message)
+    assert ready(seen) == ("False", ConditionReason.UNSCHEDULABLE, message)
     for kind, status in ((ConditionType.READY, "False"), (ConditionType.STALLED, "True")):
         found = condition(seen, kind)
         assert (found.status, found.reason, found.message) == (
             status,
-            Reason.UNSCHEDULABLE,
+            ConditionReason.UNSCHEDULABLE,
             message,
         )
-    assert (status_of(seen).phase, status_of(seen).reason) == (Phase.STALLED, Reason.UNSCHEDULABLE)
+    assert (status_of(seen).phase, status_of(seen).reason) == (
+        Phase.STALLED,
+        ConditionReason.UNSCHEDULABLE,
+    )
 
 
 def test_some_executors_land_although_others_are_missing(running: GroupObservation) -> None:
     seen = with_workers(running, Workers(3, 1, 1), pods=ExecutorPods(3, NO_ROOM))
 
-    assert ready(seen)[:2] == ("False", Reason.UNSCHEDULABLE)
+    assert ready(seen)[:2] == ("False", ConditionReason.UNSCHEDULABLE)
     assert condition(seen, ConditionType.READY).status == "True"
     assert condition(seen, ConditionType.STALLED).status == "False"
 
@@ -98,7 +103,7 @@ def test_executors_may_take_a_while_to_start(running: GroupObservation) -> None:
     none = with_workers(running, Workers(3, 0, 0), missing=None)
     one = with_workers(running, Workers(3, 1, 1), missing=STARTUP - timedelta(seconds=1))
 
-    assert ready(none)[:2] == ("Unknown", Reason.STARTING)
+    assert ready(none)[:2] == ("Unknown", ConditionReason.STARTING)
     assert ready(one)[0] == "True"
     assert condition(none, ConditionType.READY).status == "True"
 
@@ -128,26 +133,26 @@ def test_a_group_that_wants_no_executor_has_all_of_them(running: GroupObservatio
         (
             ExecutorProblem("PodRefused", "pods is forbidden: exceeded quota: small"),
             ExecutorPods(0),
-            Reason.POD_REFUSED,
+            ConditionReason.POD_REFUSED,
             "1 of 3 executors run: pods is forbidden: exceeded quota: small",
         ),
         (
             ExecutorProblem("PodRefused", "pods is forbidden: exceeded quota: small"),
             ExecutorPods(3, NO_ROOM),
-            Reason.UNSCHEDULABLE,
+            ConditionReason.UNSCHEDULABLE,
             f"1 of 3 executors run: {NO_ROOM.message}",
         ),
         (
             ExecutorProblem("FromTheFuture", "new words"),
             None,
-            Reason.EXECUTORS_MISSING,
+            ConditionReason.EXECUTORS_MISSING,
             "1 of 3 executors run: new words",
         ),
-        (None, ExecutorPods(3), Reason.EXECUTORS_MISSING, "1 of 3 executors run"),
+        (None, ExecutorPods(3), ConditionReason.EXECUTORS_MISSING, "1 of 3 executors run"),
         (
             None,
             ExecutorPods(1),
-            Reason.EXECUTORS_MISSING,
+            ConditionReason.EXECUTORS_MISSING,
             "1 of 3 executors run, and Spark has not created the pods of all: " + LOG_SAYS_WHY,
         ),
     ],
@@ -156,7 +161,7 @@ def test_the_condition_says_why(
     running: GroupObservation,
     problem: ExecutorProblem | None,
     pods: ExecutorPods | None,
-    reason: Reason,
+    reason: ConditionReason,
     message: str,
 ) -> None:
     seen = with_workers(running, Workers(3, 1, 1, problem), pods=pods)
@@ -170,7 +175,7 @@ def test_executors_that_keep_being_killed_are_seen_between_their_starts(
     killed = ExecutorProblem("OutOfMemory", "an executor was killed at its memory limit")
     seen = with_workers(running, Workers(3, 3, 3, killed), missing=None)
 
-    assert ready(seen) == ("False", Reason.OUT_OF_MEMORY, killed.message)
+    assert ready(seen) == ("False", ConditionReason.OUT_OF_MEMORY, killed.message)
 
 
 def pod(**status: Any) -> dict[str, Any]:
@@ -194,9 +199,11 @@ RUNNING = pod(containerStatuses=[{"name": "executor", "state": {"running": {}}}]
 def test_the_worst_pod_is_shown() -> None:
     pods = [RUNNING, UNSCHEDULABLE, waiting("ErrImagePull"), waiting("ContainerCreating")]
 
-    assert executor_pods_of(pods) == ExecutorPods(4, PodFailure(Reason.IMAGE_PULL, "ErrImagePull"))
+    assert executor_pods_of(pods) == ExecutorPods(
+        4, PodFailure(ConditionReason.IMAGE_PULL, "ErrImagePull")
+    )
     assert executor_pods_of([RUNNING, UNSCHEDULABLE]) == ExecutorPods(
-        2, PodFailure(Reason.UNSCHEDULABLE, "full")
+        2, PodFailure(ConditionReason.UNSCHEDULABLE, "full")
     )
     assert executor_pods_of([RUNNING]) == ExecutorPods(1)
 
@@ -212,5 +219,5 @@ def test_an_executor_killed_at_its_limit_is_named_as_one() -> None:
     killed = pod(containerStatuses=[{"name": "executor", "state": state}])
 
     assert executor_pods_of([killed]).failure == PodFailure(
-        Reason.OUT_OF_MEMORY, "the executor was killed at its memory limit"
+        ConditionReason.OUT_OF_MEMORY, "the executor was killed at its memory limit"
     )

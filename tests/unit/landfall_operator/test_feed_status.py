@@ -7,7 +7,7 @@ import pytest
 
 from landfall.api.feed_status import FeedStatus
 from landfall_operator.api import status as written
-from landfall_operator.api.reasons import ConditionType, Phase, Reason
+from landfall_operator.api.reasons import ConditionReason, ConditionType, Phase
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.reporting.status_writes import NUMBERS, write_interval
@@ -35,7 +35,7 @@ def reporting(running: GroupObservation, *feeds: FeedStatus) -> GroupObservation
     return with_driver(running, report=replace(driver.report, status=status))
 
 
-def feeds_of(status: GroupStatus) -> list[written.FeedStatus]:
+def feeds_of(status: GroupStatus) -> list[written.GroupFeedStatus]:
     return list(status.feeds or ())
 
 
@@ -61,7 +61,7 @@ def test_files_that_nobody_tries_any_more_stall_the_group(running: GroupObservat
     status = status_of(reporting(running, HITS, PARKED))
 
     stalled = condition(status, ConditionType.STALLED)
-    assert (status.phase, stalled.reason) == (Phase.STALLED, Reason.FILE_UNREADABLE)
+    assert (status.phase, stalled.reason) == (Phase.STALLED, ConditionReason.FILE_UNREADABLE)
     assert "1 part of files could not be read, however often it was tried" in stalled.message
     assert "web: a: damaged; next: kubectl -n logs exec deploy/" in stalled.message
     assert stalled.message.endswith("-- landfall files retry web")

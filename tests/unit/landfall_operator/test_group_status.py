@@ -8,14 +8,14 @@ import pytest
 
 from landfall import errors
 from landfall.api.compaction_status import ReplacingStatus
-from landfall.api.contract import Failure, Phase
+from landfall.api.contract import DriverPhase, Failure
 from landfall.api.next_steps import give_up_step
 from landfall.api.status_summary import summarize
-from landfall_operator.api.reasons import GOOD_NEWS, ConditionType, Reason
+from landfall_operator.api.reasons import GOOD_NEWS, ConditionReason, ConditionType
 from landfall_operator.api.reasons import Phase as GroupPhase
 from landfall_operator.api.status import Condition, GroupStatus
 from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.snapshot import FRESH, GroupObservation, PodFailure, StatusReport
+from landfall_operator.core.snapshot import FRESH, GroupObservation, PodFailure, ReceivedStatus
 from landfall_operator.reporting.group_status import report
 from landfall_operator.reporting.status_writes import write_interval
 from tests.support.cluster_model import START, World, group
@@ -87,7 +87,7 @@ def test_what_is_refused_of_a_replacement_is_a_condition_that_names_the_way_out(
 
     found = condition(status_of(left), ConditionType.REPLACED)
 
-    assert (found.status, found.reason) == ("False", Reason.REPLACEMENT_REFUSED)
+    assert (found.status, found.reason) == ("False", ConditionReason.REPLACEMENT_REFUSED)
     assert "1 REPLACE; what they are to replace counts as before: a/1: AccessDen" in found.message
     assert found.message.endswith(" -- landfall undo 7 --why '…'")
 
@@ -100,7 +100,7 @@ def test_what_cannot_be_deleted_is_a_condition_and_the_group_works(
     status = status_of(left)
 
     found = condition(status, ConditionType.REPLACED)
-    assert (found.status, found.reason) == ("False", Reason.REPLACED_NOT_DELETED)
+    assert (found.status, found.reason) == ("False", ConditionReason.REPLACED_NOT_DELETED)
     assert found.message.endswith("; allow it: a/1: AccessDenied")
     assert (status.phase, status.reason) == ("Running", None)
     for kind in (ConditionType.READY, ConditionType.DEPLOYED):
@@ -148,7 +148,11 @@ def test_numbers_of_a_silent_driver_are_never_shown_as_fresh(running: GroupObser
 
     assert status.lag
     assert status.lag.seconds_text == "3s (4m50s ago)"
-    assert (status.phase, status.reason, status.replicas) == ("Degraded", Reason.UNREACHABLE, 0)
+    assert (status.phase, status.reason, status.replicas) == (
+        "Degraded",
+        ConditionReason.UNREACHABLE,
+        0,
+    )
     assert condition(status, ConditionType.COMMITS_HEALTHY).status == "Unknown"
 
 
@@ -177,7 +181,7 @@ def test_while_a_driver_does_not_know_its_lag_the_last_known_one_is_shown_with_i
     )
     later = replace(running, now=running.now + timedelta(minutes=4), status=before)
 
-    status = status_of(with_driver(later, report=StatusReport(lag_unknown, later.now)))
+    status = status_of(with_driver(later, report=ReceivedStatus(lag_unknown, later.now)))
 
     assert before.lag
     assert status.lag == before.lag.model_copy(update={"seconds_text": "3s (4m ago)"})
@@ -187,20 +191,20 @@ def test_while_a_driver_does_not_know_its_lag_the_last_known_one_is_shown_with_i
 def test_a_driver_that_recovers_for_long_is_not_ready(running: GroupObservation) -> None:
     (driver,) = running.drivers.values()
     assert driver.report
-    recovering = replace(driver.report.status, phase=Phase.RECOVERING)
-    first = StatusReport(recovering, running.now).after(driver.report)
-    later = StatusReport(recovering, running.now + timedelta(minutes=2)).after(first)
-    last = StatusReport(recovering, running.now + timedelta(minutes=3)).after(later)
+    recovering = replace(driver.report.status, phase=DriverPhase.RECOVERING)
+    first = ReceivedStatus(recovering, running.now).after(driver.report)
+    later = ReceivedStatus(recovering, running.now + timedelta(minutes=2)).after(first)
+    last = ReceivedStatus(recovering, running.now + timedelta(minutes=3)).after(later)
 
     soon = status_of(with_driver(running, report=first))
     long = status_of(with_driver(replace(running, now=last.received), report=last))
 
     assert condition(soon, ConditionType.READY).status == "True"
-    assert (long.phase, long.reason) == (GroupPhase.DEGRADED, Reason.RECOVERING)
+    assert (long.phase, long.reason) == (GroupPhase.DEGRADED, ConditionReason.RECOVERING)
     since = f"{running.now:%H:%M} UTC"
     assert since in condition(long, ConditionType.READY).message
-    again = replace(recovering, phase=Phase.RUNNING)
-    done = StatusReport(again, last.received).after(last)
+    again = replace(recovering, phase=DriverPhase.RUNNING)
+    done = ReceivedStatus(again, last.received).after(last)
     assert condition(status_of(with_driver(running, report=done)), ConditionType.READY).status == (
         "True"
     )
@@ -251,13 +255,13 @@ def test_a_store_that_refuses_a_running_driver_needs_a_user(running: GroupObserv
     commits = replace(driver.report.status.commits, consecutive_failures=2, last_failure=failure)
     refused = replace(driver.report.status, commits=commits)
 
-    status = status_of(with_driver(running, report=StatusReport(refused, running.now)))
+    status = status_of(with_driver(running, report=ReceivedStatus(refused, running.now)))
 
     shown = {
         kind: condition(status, kind)
         for kind in (ConditionType.STALLED, ConditionType.STORE_SAFE, ConditionType.COMMITS_HEALTHY)
     }
-    assert {c.reason for c in shown.values()} == {Reason.STORE_DENIED}
+    assert {c.reason for c in shown.values()} == {ConditionReason.STORE_DENIED}
     assert [c.status for c in shown.values()] == ["True", "False", "False"]
     assert all(failure.message in c.message for c in shown.values())
     assert shown[ConditionType.STALLED].message.endswith(
@@ -272,7 +276,7 @@ def test_the_status_says_what_is_read_from_another_group(running: GroupObservati
     first = replace(driver.report.status.partitions[0], read_from="backup")
     changed = replace(driver.report.status, partitions=(first,))
 
-    status = status_of(with_driver(running, report=StatusReport(changed, running.now)))
+    status = status_of(with_driver(running, report=ReceivedStatus(changed, running.now)))
 
     reachable = condition(status, ConditionType.SOURCE_REACHABLE)
     assert (reachable.status, reachable.message) == (
@@ -281,8 +285,13 @@ def test_the_status_says_what_is_read_from_another_group(running: GroupObservati
     )
 
 
-@pytest.mark.parametrize("reason", [Reason.IMAGE_PULL, Reason.UNSCHEDULABLE, Reason.OUT_OF_MEMORY])
-def test_the_status_says_why_a_pod_does_not_run(running: GroupObservation, reason: Reason) -> None:
+@pytest.mark.parametrize(
+    "reason",
+    [ConditionReason.IMAGE_PULL, ConditionReason.UNSCHEDULABLE, ConditionReason.OUT_OF_MEMORY],
+)
+def test_the_status_says_why_a_pod_does_not_run(
+    running: GroupObservation, reason: ConditionReason
+) -> None:
     status = status_of(with_driver(running, report=None, pod_failure=PodFailure(reason, "because")))
 
     ready = condition(status, ConditionType.READY)
@@ -297,12 +306,12 @@ def test_the_status_says_why_a_pod_does_not_run(running: GroupObservation, reaso
 @pytest.mark.parametrize(
     ("reason", "kind"),
     [
-        (Reason.STORE_UNSAFE, ConditionType.STORE_SAFE),
-        (Reason.SOURCE_DENIED, ConditionType.SOURCE_REACHABLE),
+        (ConditionReason.STORE_UNSAFE, ConditionType.STORE_SAFE),
+        (ConditionReason.SOURCE_DENIED, ConditionType.SOURCE_REACHABLE),
     ],
 )
 def test_a_problem_that_a_user_must_fix_stalls_the_group(
-    running: GroupObservation, reason: Reason, kind: ConditionType
+    running: GroupObservation, reason: ConditionReason, kind: ConditionType
 ) -> None:
     status = status_of(with_driver(running, report=None, pod_failure=PodFailure(reason, "because")))
 
@@ -314,11 +323,13 @@ def test_a_problem_that_a_user_must_fix_stalls_the_group(
 
 
 def test_the_data_planes_reasons_are_known_here() -> None:
-    assert {reason.value for reason in errors.Reason} <= {reason.value for reason in Reason}
+    assert {reason.value for reason in errors.Reason} <= {
+        reason.value for reason in ConditionReason
+    }
 
 
-@pytest.mark.parametrize("reason", sorted(set(Reason) - GOOD_NEWS))
-def test_every_reason_has_a_section_in_the_documentation(reason: Reason) -> None:
+@pytest.mark.parametrize("reason", sorted(set(ConditionReason) - GOOD_NEWS))
+def test_every_reason_has_a_section_in_the_documentation(reason: ConditionReason) -> None:
     assert f"\n### {reason}\n" in TROUBLESHOOTING.read_text()
 
 
@@ -348,7 +359,7 @@ def test_the_message_about_blocked_topic_partitions_agrees_with_their_number(
     blocked = replace(status.partitions[0], blocked="BadRecordsOverLimit", message="bad")
     changed = replace(status, partitions=(blocked,) * count)
 
-    stalled = status_of(with_driver(running, report=StatusReport(changed, running.now)))
+    stalled = status_of(with_driver(running, report=ReceivedStatus(changed, running.now)))
 
     assert condition(stalled, ConditionType.STALLED).message == text
 
@@ -376,7 +387,7 @@ def test_the_message_about_a_blocked_topic_partition_ends_with_what_to_type(
     )
     changed = replace(driver.report.status, partitions=(blocked,))
 
-    stalled = status_of(with_driver(running, report=StatusReport(changed, running.now)))
+    stalled = status_of(with_driver(running, report=ReceivedStatus(changed, running.now)))
 
     message = condition(stalled, ConditionType.STALLED).message
     assert message.partition("; clicks/0: ")[2] == "expired" + shown.format(

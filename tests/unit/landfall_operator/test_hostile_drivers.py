@@ -33,7 +33,7 @@ from landfall.api.run_status import RunStatus, ScheduleStatus
 from landfall.api.status_summary import MAX_BYTES, MAX_ITEMS, summarize, totals_of
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.parsing import report_of
-from landfall_operator.core.snapshot import StatusReport
+from landfall_operator.core.snapshot import ReceivedStatus
 from landfall_operator.reporting.group_status import report
 from landfall_operator.runtime import control_port as control
 from landfall_operator.runtime import driver_client
@@ -261,7 +261,7 @@ def test_the_status_of_the_resource_stays_small(spec: dict[str, Any]) -> None:
     (driver,) = observed.drivers.values()
     hostile = report_of(msgspec.json.encode(most(5000, 120)), observed.now)
     assert hostile
-    answer = StatusReport(hostile.status, observed.now)
+    answer = ReceivedStatus(hostile.status, observed.now)
     observed = replace(
         observed,
         drivers={driver.revision: replace(driver, report=answer)},

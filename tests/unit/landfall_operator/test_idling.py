@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from landfall.api.contract import Phase
-from landfall_operator.api.reasons import ConditionType, Reason
+from landfall.api.contract import DriverPhase
+from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import Stage
 from landfall_operator.api.verbs import PAUSE, Verb
 from landfall_operator.core.autoscaler import ScalingReason
@@ -108,7 +108,7 @@ def test_what_a_sleeping_group_says(asleep: World) -> None:
     ready = next(c for c in asleep.status.conditions if c.type is ConditionType.READY)
     idle = asleep.status.idle
 
-    assert (ready.status, ready.reason) == ("True", Reason.SLEEPING)
+    assert (ready.status, ready.reason) == ("True", ConditionReason.SLEEPING)
     assert ready.message == "nothing has landed since 12:10 UTC"
     assert idle
     assert (idle.sleeping, idle.since) == (True, at("12:10"))
@@ -227,7 +227,7 @@ def test_a_paused_group_stays_as_it_is(asleep: World) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"phase": Phase.RECOVERING},
+        {"phase": DriverPhase.RECOVERING},
         {"lag_known": False},
         {"rounds": 1},
         {"repairing": 1},

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from landfall_operator.api.reasons import ConditionType, Reason
+from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import Stage
 from landfall_operator.core.images import followed
 from tests.support.cluster_model import SITE, World, group
@@ -26,7 +26,7 @@ def release(world: World, image: str) -> None:
     world.context = replace(world.context, image=image)
 
 
-def condition(world: World, kind: ConditionType) -> tuple[str, Reason, str]:
+def condition(world: World, kind: ConditionType) -> tuple[str, ConditionReason, str]:
     (found,) = (each for each in world.status.conditions if each.type is kind)
     return found.status, found.reason, found.message
 
@@ -71,7 +71,10 @@ def test_a_new_image_that_fails_is_rolled_back_and_not_tried_again() -> None:
     world.run(60 * MINUTE)
 
     assert world.landing == ["first"]
-    assert (world.status.reason, world.status.newer_image) == (Reason.ROLLED_BACK, "broken")
+    assert (world.status.reason, world.status.newer_image) == (
+        ConditionReason.ROLLED_BACK,
+        "broken",
+    )
 
 
 def test_starting_to_follow_the_image_that_runs_changes_no_driver() -> None:
@@ -125,9 +128,9 @@ def test_a_change_waits_for_other_groups_and_says_so() -> None:
     world.run(10 * MINUTE)
 
     assert (waiting, world.landing) == (["first"], ["second"])
-    assert reconciling[:2] == ("True", Reason.QUEUED)
+    assert reconciling[:2] == ("True", ConditionReason.QUEUED)
     assert "while 5 other groups change their revision" in reconciling[2]
-    assert deployed[:2] == ("False", Reason.QUEUED)
+    assert deployed[:2] == ("False", ConditionReason.QUEUED)
 
 
 def test_a_change_of_a_group_that_does_not_land_waits_for_nobody() -> None:

@@ -9,7 +9,7 @@ from landfall.api.spec import Autoscaling
 from landfall_operator.api.status import IneffectiveScaleUp
 from landfall_operator.core.autoscaler import PAUSE, Scaling, ScalingContext, ScalingReason, scale
 from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.samples import Sample
+from landfall_operator.core.samples import DriverSample
 from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import World, group
@@ -19,14 +19,14 @@ POLICY = Autoscaling(min_replicas=1, max_replicas=50)
 STEP = 30
 
 
-def history(counts: list[int], landing: list[float], busy: float = 1.0) -> list[Sample]:
+def history(counts: list[int], landing: list[float], busy: float = 1.0) -> list[DriverSample]:
     """A sample every half minute, always late; counts and records per second are of the minutes."""
     samples, landed, seconds = [], 0.0, 0.0
     for i in range(2 * len(counts)):
         executors, rate = counts[i // 2], landing[i // 2]
         landed, seconds = landed + STEP * rate, seconds + STEP * executors * busy
         samples.append(
-            Sample(
+            DriverSample(
                 time=NOW - timedelta(seconds=STEP * (2 * len(counts) - 1 - i)),
                 driver="g1/1",
                 arrived=int(12_000 * STEP * i),
@@ -43,7 +43,7 @@ def history(counts: list[int], landing: list[float], busy: float = 1.0) -> list[
 
 
 def decided(
-    samples: list[Sample], known: IneffectiveScaleUp | None = None, now: datetime = NOW
+    samples: list[DriverSample], known: IneffectiveScaleUp | None = None, now: datetime = NOW
 ) -> Scaling:
     return scale(samples, POLICY, 1, now, ScalingContext(ineffective=known))
 

@@ -12,7 +12,7 @@ import pytest
 
 from landfall.errors import Fenced
 from landfall_operator.runtime.kube_client import Conflict, NotFound, Unavailable
-from landfall_operator.runtime.leader_election import Lease, LeaseIdentity, LeaseTimes
+from landfall_operator.runtime.leader_election import LeaderLease, LeaseIdentity, LeaseTimes
 
 pytestmark = pytest.mark.asyncio
 
@@ -74,8 +74,8 @@ class FakeClock:
 
 def lease_of(
     kube: FakeKube, holder: str, times: LeaseTimes, clock: FakeClock | None = None
-) -> Lease:
-    return Lease(
+) -> LeaderLease:
+    return LeaderLease(
         kube,
         LeaseIdentity("ns", "operator", holder),
         lambda: datetime.now(UTC),
@@ -90,7 +90,7 @@ async def until_written(kube: FakeKube, more: int) -> None:
         await asyncio.sleep(0.001)
 
 
-async def until_checked(lease: Lease) -> None:
+async def until_checked(lease: LeaderLease) -> None:
     """Return after one complete check that begins from now on."""
     for _ in range(2):
         before = lease.last_check

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from landfall_operator.api.reasons import Reason
+from landfall_operator.api.reasons import ConditionReason
 from landfall_operator.core.parsing import mount_failure, with_field
 from landfall_operator.core.snapshot import PodFailure
 from tests.support.cluster_model import START, group
@@ -24,16 +24,16 @@ def event(message: str, time: str = "2026-11-26T12:00:00Z") -> dict[str, Any]:
     [
         (
             SETUP + 'secret "s3-tpyo" not found',
-            PodFailure(Reason.SECRET_MISSING, "Secret s3-tpyo does not exist"),
+            PodFailure(ConditionReason.SECRET_MISSING, "Secret s3-tpyo does not exist"),
         ),
         (
             SETUP + 'configmap "mine" not found',
-            PodFailure(Reason.CONFIG_ERROR, "ConfigMap mine does not exist"),
+            PodFailure(ConditionReason.CONFIG_ERROR, "ConfigMap mine does not exist"),
         ),
         (
             SETUP + "references non-existent secret key: user",
             PodFailure(
-                Reason.SECRET_MISSING,
+                ConditionReason.SECRET_MISSING,
                 "a volume of the pod references non-existent secret key: user",
             ),
         ),
@@ -55,7 +55,9 @@ def test_the_newest_event_that_names_something_counts() -> None:
         event("Unable to attach or mount volumes", "2026-11-26T12:02:00Z"),
     ]
 
-    assert mount_failure(events) == PodFailure(Reason.SECRET_MISSING, "Secret new does not exist")
+    assert mount_failure(events) == PodFailure(
+        ConditionReason.SECRET_MISSING, "Secret new does not exist"
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +74,7 @@ def test_the_newest_event_that_names_something_counts() -> None:
     ],
 )
 def test_the_field_that_names_a_missing_secret_is_said(spec: dict[str, Any], field: str) -> None:
-    failure = PodFailure(Reason.SECRET_MISSING, "Secret gone does not exist")
+    failure = PodFailure(ConditionReason.SECRET_MISSING, "Secret gone does not exist")
 
     found = with_field(failure, group(**spec))
 

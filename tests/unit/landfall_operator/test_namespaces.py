@@ -11,8 +11,8 @@ from landfall_operator.objects.overlay import Json
 from landfall_operator.runtime import namespaces as module
 from landfall_operator.runtime.kube_client import (
     KINDS,
+    KubeRequest,
     Page,
-    Request,
     RequestRejected,
     Unavailable,
 )
@@ -56,7 +56,7 @@ class Site:
         found: list[str] = self.api.objects[self.path]["metadata"]["finalizers"]
         return found
 
-    def _answer(self, request: Request) -> None:
+    def _answer(self, request: KubeRequest) -> None:
         if self.error:
             raise self.error
         if f"/namespaces/{LOST}/" in request.path and request.kind.name in self.refused:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from landfall_operator.api.reasons import ConditionType, Reason
+from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import RolloutStatus, Stage
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.cache import Key
@@ -39,7 +39,7 @@ def release(world: World, image: str) -> None:
     world.context = replace(world.context, image=image)
 
 
-def reason(world: World, kind: ConditionType) -> Reason:
+def reason(world: World, kind: ConditionType) -> ConditionReason:
     (found,) = (each.reason for each in world.status.conditions if each.type is kind)
     return found
 
@@ -62,7 +62,7 @@ def test_a_group_that_sleeps_waits_while_other_groups_change(sleeps: dict[str, A
     world.rollout_limit = 0
     world.run(20 * MINUTE)
 
-    assert waiting == (["first"], Reason.QUEUED)
+    assert waiting == (["first"], ConditionReason.QUEUED)
     assert world.images == ["second"]
 
 

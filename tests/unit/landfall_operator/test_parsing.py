@@ -10,7 +10,7 @@ import pytest
 
 from landfall.api.contract import PublisherStatus
 from landfall.api.status_summary import summarize
-from landfall_operator.api.reasons import Reason
+from landfall_operator.api.reasons import ConditionReason
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.api.status_values import readable
@@ -53,7 +53,7 @@ CASES = [
     (pod({"waiting": {"reason": "ContainerCreating"}}), None),
     (
         pod({"waiting": {"reason": "ImagePullBackOff", "message": "no such tag"}}),
-        PodFailure(Reason.IMAGE_PULL, "no such tag"),
+        PodFailure(ConditionReason.IMAGE_PULL, "no such tag"),
     ),
     (
         pod(
@@ -64,37 +64,39 @@ CASES = [
                 }
             }
         ),
-        PodFailure(Reason.CONFIG_ERROR, 'secret "s3" not found'),
+        PodFailure(ConditionReason.CONFIG_ERROR, 'secret "s3" not found'),
     ),
     (
         pod(BACK_OFF, lastState=ended(137, reason="OOMKilled")),
-        PodFailure(Reason.OUT_OF_MEMORY, "the driver was killed at its memory limit"),
+        PodFailure(ConditionReason.OUT_OF_MEMORY, "the driver was killed at its memory limit"),
     ),
     (
         pod(BACK_OFF, lastState=ended(4, "log\nStoreDenied: no such bucket: logs")),
-        PodFailure(Reason.STORE_DENIED, "no such bucket: logs"),
+        PodFailure(ConditionReason.STORE_DENIED, "no such bucket: logs"),
     ),
     (
         pod(BACK_OFF, lastState=ended(5, "log\nUNAVAILABLE: the store does not answer")),
-        PodFailure(Reason.DEPENDENCY_UNAVAILABLE, "the store does not answer"),
+        PodFailure(ConditionReason.DEPENDENCY_UNAVAILABLE, "the store does not answer"),
     ),
     (
         pod(BACK_OFF, lastState=ended(5, "StoreUnavailable: no answer")),
-        PodFailure(Reason.STORE_UNAVAILABLE, "no answer"),
+        PodFailure(ConditionReason.STORE_UNAVAILABLE, "no answer"),
     ),
     (
         pod(BACK_OFF, lastState=ended(5)),
-        PodFailure(Reason.DEPENDENCY_UNAVAILABLE, "the store, Kafka or Spark did not answer"),
+        PodFailure(
+            ConditionReason.DEPENDENCY_UNAVAILABLE, "the store, Kafka or Spark did not answer"
+        ),
     ),
     (
         pod(BACK_OFF, lastState=ended(3)),
-        PodFailure(Reason.FENCED, "another driver opened the ledger"),
+        PodFailure(ConditionReason.FENCED, "another driver opened the ledger"),
     ),
     (
         pod(ended(1, "Traceback\nKeyError: 'a'")),
-        PodFailure(Reason.CRASH_LOOP, "exit code 1: KeyError: 'a'"),
+        PodFailure(ConditionReason.CRASH_LOOP, "exit code 1: KeyError: 'a'"),
     ),
-    (pod(ended(1)), PodFailure(Reason.CRASH_LOOP, "exit code 1")),
+    (pod(ended(1)), PodFailure(ConditionReason.CRASH_LOOP, "exit code 1")),
     (
         {
             "metadata": {},
@@ -109,7 +111,7 @@ CASES = [
                 ]
             },
         },
-        PodFailure(Reason.UNSCHEDULABLE, "0/1 nodes"),
+        PodFailure(ConditionReason.UNSCHEDULABLE, "0/1 nodes"),
     ),
 ]
 
@@ -151,7 +153,7 @@ def test_a_driver_that_runs_again_says_why_it_ended_last() -> None:
     driver = driver_of(deployed(group()), [again], None)
 
     assert (driver.pod_failure, driver.started) == (None, START)
-    assert driver.last_exit == PodFailure(Reason.DEPENDENCY_UNAVAILABLE, "no answer")
+    assert driver.last_exit == PodFailure(ConditionReason.DEPENDENCY_UNAVAILABLE, "no answer")
 
 
 def test_a_deployment_that_cannot_create_pods_has_a_reason() -> None:
@@ -160,7 +162,7 @@ def test_a_deployment_that_cannot_create_pods_has_a_reason() -> None:
 
     driver = driver_of({**applied, "status": {"conditions": [condition]}}, [], None)
 
-    assert driver.pod_failure == PodFailure(Reason.POD_REFUSED, "exceeded quota")
+    assert driver.pod_failure == PodFailure(ConditionReason.POD_REFUSED, "exceeded quota")
 
 
 def test_a_recorded_spec_is_read_back() -> None:

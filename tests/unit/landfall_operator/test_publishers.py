@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from landfall.api.contract import PublisherStatus
-from landfall_operator.api.reasons import ConditionType, Reason
+from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import Condition, GroupStatus, PublisherState
-from landfall_operator.api.status import PublisherStatus as StoredStatus
+from landfall_operator.api.status import GroupPublisherStatus as StoredStatus
 from landfall_operator.core.actions import EmitEvent
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.snapshot import FRESH, GroupObservation
@@ -101,7 +101,7 @@ def test_publishers_that_keep_up(running: GroupObservation) -> None:
     assert status.published == "3/3"
     found = published(status)
     assert found
-    assert (found.status, found.reason) == ("True", Reason.AS_EXPECTED)
+    assert (found.status, found.reason) == ("True", ConditionReason.AS_EXPECTED)
 
 
 def test_a_group_without_publishers_says_nothing_of_them() -> None:
@@ -116,25 +116,25 @@ def test_a_group_without_publishers_says_nothing_of_them() -> None:
         (
             BLOCKED,
             PublisherState.BLOCKED,
-            Reason.DESTINATION_CONFLICT,
+            ConditionReason.DESTINATION_CONFLICT,
             "is blocked: lake.clicks.id is text in the table",
         ),
         (
             {"blocked": "WordOfANewerDriver", "message": "why"},
             PublisherState.BLOCKED,
-            Reason.PUBLISHER_BLOCKED,
+            ConditionReason.PUBLISHER_BLOCKED,
             "is blocked: why",
         ),
         (
             FAILING,
             PublisherState.FAILING,
-            Reason.PUBLISHER_FAILING,
+            ConditionReason.PUBLISHER_FAILING,
             "is failing: catalog: no answer",
         ),
         (
             {"lag_seconds": 301.0},
             PublisherState.BEHIND,
-            Reason.PUBLISHER_BEHIND,
+            ConditionReason.PUBLISHER_BEHIND,
             "is behind by more than 0:05:00",
         ),
     ],
@@ -143,7 +143,7 @@ def test_a_publisher_that_does_not_keep_up(
     running: GroupObservation,
     changes: dict[str, Any],
     state: PublisherState,
-    reason: Reason,
+    reason: ConditionReason,
     text: str,
 ) -> None:
     status = with_lake(running, **changes)
@@ -255,7 +255,7 @@ def test_what_has_not_published_yet_does_not_count_as_keeping_up(
 
     found = published(status)
     assert found
-    assert (found.status, found.reason) == ("Unknown", Reason.STARTING)
+    assert (found.status, found.reason) == ("Unknown", ConditionReason.STARTING)
     assert found.message == "lake (Iceberg) has not published yet"
     assert status.published == "2/3: lake starting 12s"
     late = with_lake(running, slot=-1, last_time=None, lag_seconds=301.0)

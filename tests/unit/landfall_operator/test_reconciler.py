@@ -23,7 +23,7 @@ from landfall_operator.objects.manifests import Owner, control_secret
 from landfall_operator.reporting.status_writes import NUMBERS
 from landfall_operator.runtime import reconciler, watcher
 from landfall_operator.runtime.control_port import Bearer
-from landfall_operator.runtime.kube_client import PAGE_SIZE, Conflict, Request
+from landfall_operator.runtime.kube_client import PAGE_SIZE, Conflict, KubeRequest
 from landfall_operator.runtime.leader_election import LeaseTimes
 from landfall_operator.runtime.watcher import SELECTORS
 from tests.support.api_objects import KEY
@@ -62,7 +62,7 @@ async def test_a_pass_gives_up_on_a_group_that_others_keep_changing(
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
 
-    def change(request: Request) -> None:
+    def change(request: KubeRequest) -> None:
         if request.verb == "patch_status":
             one.edit()
 
@@ -77,7 +77,7 @@ async def test_a_pass_gives_up_on_a_group_that_others_keep_changing(
 
 
 async def test_a_group_that_is_gone_when_it_is_read_again_is_forgotten(one: Reconciled) -> None:
-    def delete(request: Request) -> None:
+    def delete(request: KubeRequest) -> None:
         if request.verb == "patch_status":
             one.api.objects.pop(one.path(), None)
             raise Conflict("changed")

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from landfall_operator.api.reasons import ConditionType, Reason
+from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import RequestStatus, Stage
 from landfall_operator.api.verbs import PAUSE, Verb, annotation
 from landfall_operator.core.requests import answer
@@ -47,7 +47,7 @@ def test_rollback_goes_back_to_the_previous_revision_and_stays_there(upgraded: W
     assert (upgraded.landing, upgraded.images) == (["good"], ["good"])
     assert (answered(upgraded).verb, answered(upgraded).accepted) == ("rollback", True)
     assert upgraded.status.phase == "Stalled"  # the spec asks for another one
-    assert upgraded.status.reason is Reason.ROLLED_BACK
+    assert upgraded.status.reason is ConditionReason.ROLLED_BACK
 
 
 def test_rollback_of_a_settled_group_takes_the_newest_other_revision(upgraded: World) -> None:
@@ -174,7 +174,7 @@ def test_another_spec_after_a_rollback_by_request_is_tried(upgraded: World) -> N
 def test_retry_tries_a_spec_again_that_was_rolled_back(world: World) -> None:
     world.edit(group("bad"))
     world.run(20 * MINUTE)
-    assert (world.landing, world.status.reason) == (["good"], Reason.ROLLED_BACK)
+    assert (world.landing, world.status.reason) == (["good"], ConditionReason.ROLLED_BACK)
     world.stages.clear()
 
     world.request(Verb.RETRY)
@@ -309,7 +309,7 @@ def test_a_paused_group_is_only_reported_on(world: World) -> None:
 
     conditions = {c.type: c for c in world.status.conditions}
     assert (world.landing, list(world.drivers)) == (["good"], [revision])
-    assert conditions[ConditionType.RECONCILING].reason is Reason.PAUSED
+    assert conditions[ConditionType.RECONCILING].reason is ConditionReason.PAUSED
     assert annotation(Verb.RESTART) in world.annotations
 
     del world.annotations[PAUSE]

@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall_operator.core.samples import INTERVAL, KEPT, Sample, SampleHistory
+from landfall_operator.core.samples import INTERVAL, KEPT, DriverSample, SampleHistory
 from tests.support.cluster_model import START
 
 COUNTS = st.integers(0, 2**53)
 SECONDS = st.floats(0, 1e12)
 SAMPLES = st.builds(
-    Sample,
+    DriverSample,
     time=st.datetimes(datetime(2026, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001  # Hypothesis adds the zone
     driver=st.sampled_from(["g1-a/1", "g1-a/2"]),
     **dict.fromkeys(["arrived", "landed", "lag_records", "executors", "wanted"], COUNTS),
@@ -20,13 +20,13 @@ SAMPLES = st.builds(
 )
 
 
-def sample(seconds: float, driver: str = "g1-a/1") -> Sample:
+def sample(seconds: float, driver: str = "g1-a/1") -> DriverSample:
     time = START + timedelta(seconds=seconds)
-    return Sample(time, driver, 10, 9, 1.5, 1, 2.5, 0.0, 3, 4)
+    return DriverSample(time, driver, 10, 9, 1.5, 1, 2.5, 0.0, 3, 4)
 
 
 @given(SAMPLES)
-def test_a_sample_comes_back_as_it_was(one: Sample) -> None:
+def test_a_sample_comes_back_as_it_was(one: DriverSample) -> None:
     history = SampleHistory()
 
     history.add(one)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from landfall.api.run_status import RunStatus as ReportedRun
-from landfall_operator.api.reasons import ConditionType, Reason
+from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import Condition, PublisherState, RunResult
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.schedules import run_status
@@ -58,7 +58,7 @@ def asleep() -> World:
 def test_a_sleeping_group_is_ready_and_says_what_it_waits_for(asleep: World) -> None:
     ready = condition(asleep, ConditionType.READY)
 
-    assert (ready.status, ready.reason) == ("True", Reason.SLEEPING)
+    assert (ready.status, ready.reason) == ("True", ConditionReason.SLEEPING)
     assert ready.message == (
         "waits for the next run at 13:05 UTC; the last one, until 12:00 UTC, landed 100 records in "
         "3 objects"
@@ -114,7 +114,7 @@ def test_a_range_that_is_not_landed_in_time_is_late(asleep: World) -> None:
     until(asleep, "14:06")
     late = condition(asleep, ConditionType.ON_SCHEDULE)
 
-    assert (in_time, late.status, late.reason) == ("True", "False", Reason.RUN_LATE)
+    assert (in_time, late.status, late.reason) == ("True", "False", ConditionReason.RUN_LATE)
     assert late.message == (
         "the range until 13:00 UTC has been due since 13:05 UTC and is not landed: no answer"
     )
@@ -140,7 +140,7 @@ def test_a_run_that_left_something_is_incomplete_until_it_is_landed(asleep: Worl
     asleep.ledger.broken.clear()
     until(asleep, "14:30")
 
-    assert (left.status, left.reason) == ("False", Reason.RUN_INCOMPLETE)
+    assert (left.status, left.reason) == ("False", ConditionReason.RUN_INCOMPLETE)
     assert "left out records of clicks; the next run tries them again" in left.message
     assert "kubectl -n logs landfall retry clicks" in left.message
     assert condition(asleep, ConditionType.ON_SCHEDULE).status == "True"
@@ -156,7 +156,10 @@ def test_an_incomplete_group_sleeps_all_the_same(asleep: World) -> None:
     until(asleep, "13:30")
 
     assert replicas(asleep) == [0]
-    assert (asleep.status.phase, asleep.status.reason) == ("Degraded", Reason.RUN_INCOMPLETE)
+    assert (asleep.status.phase, asleep.status.reason) == (
+        "Degraded",
+        ConditionReason.RUN_INCOMPLETE,
+    )
 
 
 def test_what_a_driver_said_of_blocked_topic_partitions_stays_while_it_sleeps(
@@ -165,7 +168,7 @@ def test_what_a_driver_said_of_blocked_topic_partitions_stays_while_it_sleeps(
     asleep.ledger.broken.add(at("13:00"))
     until(asleep, "13:30")
     stopped = condition(asleep, ConditionType.STALLED).model_copy(
-        update={"status": "True", "reason": Reason.DATA_LOSS, "message": "clicks/0: gone"}
+        update={"status": "True", "reason": ConditionReason.DATA_LOSS, "message": "clicks/0: gone"}
     )
     others = [each for each in asleep.status.conditions if each.type is not ConditionType.STALLED]
     asleep.status = asleep.status.model_copy(update={"conditions": (*others, stopped)})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from landfall.api.contract import Phase
+from landfall.api.contract import DriverPhase
 from landfall_operator.api.status import AutoscalingStatus, GroupStatus, RunResult, Stage
 from landfall_operator.api.verbs import PAUSE, Verb
 from landfall_operator.core.autoscaler import ScalingReason
@@ -86,8 +86,10 @@ def test_the_driver_runs_until_the_last_run_is_in_the_status() -> None:
     assert (before, desired_state(world.observe()).sleeps) == (False, True)
 
 
-@pytest.mark.parametrize("phase", [Phase.RECOVERING, Phase.DRAINING, Phase.STALLED])
-def test_only_a_driver_that_runs_may_say_that_it_waits(phase: Phase) -> None:
+@pytest.mark.parametrize(
+    "phase", [DriverPhase.RECOVERING, DriverPhase.DRAINING, DriverPhase.STALLED]
+)
+def test_only_a_driver_that_runs_may_say_that_it_waits(phase: DriverPhase) -> None:
     world = waiting()
     world.reconcile()
     observed = world.observe()

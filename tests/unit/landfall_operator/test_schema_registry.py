@@ -8,11 +8,11 @@ import pytest
 
 from landfall.api.contract import Failure
 from landfall.api.spec import parse_group
-from landfall_operator.api.reasons import ConditionType, Reason, is_environment
-from landfall_operator.api.status import Held, Stage
+from landfall_operator.api.reasons import ConditionReason, ConditionType, is_environment
+from landfall_operator.api.status import RolloutHold, Stage
 from landfall_operator.core.desired_state import desired_state
-from landfall_operator.core.rollout import Event
-from landfall_operator.core.snapshot import GroupObservation, StatusReport
+from landfall_operator.core.rollout import RolloutEvent
+from landfall_operator.core.snapshot import GroupObservation, ReceivedStatus
 from landfall_operator.objects.pod_templates import secrets_of
 from landfall_operator.reporting.group_status import report
 from tests.support.cluster_model import World, group
@@ -72,10 +72,10 @@ def held(reason: str, before: dict[str, Any]) -> GroupObservation:
     status = driver.report.status
     last = Failure(status.time, reason, "http://registry:8081: no answer")
     commits = replace(status.commits, consecutive_failures=9, last_failure=last)
-    failing = StatusReport(replace(status, commits=commits), observed.now)
+    failing = ReceivedStatus(replace(status, commits=commits), observed.now)
     since = observed.now - 60 * MINUTE
     rollout = observed.status.rollout.model_copy(
-        update={"since": since, "held": Held(reason=Reason(reason), since=since)}
+        update={"since": since, "held": RolloutHold(reason=ConditionReason(reason), since=since)}
     )
     return replace(
         observed,
@@ -86,7 +86,7 @@ def held(reason: str, before: dict[str, Any]) -> GroupObservation:
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_revision_whose_own_registry_never_answers_is_rolled_back(reason: str) -> None:
-    assert desired_state(held(reason, {})).event is Event.REVERT_WARM
+    assert desired_state(held(reason, {})).event is RolloutEvent.REVERT_WARM
     assert desired_state(held(reason, {"decode": AVRO})).event is None
 
 

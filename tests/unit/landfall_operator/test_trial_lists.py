@@ -9,7 +9,7 @@ import pytest
 from landfall_operator.api.backfill import KIND
 from landfall_operator.api.backfill import parsed as parsed_backfill
 from landfall_operator.core.cache import Key
-from landfall_operator.runtime.backfills import Backfills, Scope
+from landfall_operator.runtime.backfills import Backfills, BackfillScope
 from tests.support.api_objects import KEY
 from tests.support.cluster_model_trials import compared
 from tests.support.reconciled import Reconciled
@@ -49,7 +49,7 @@ def take_trials(
 ) -> list[Key]:
     """Take a list of the whole cluster; returns the groups that are woken."""
     woken: list[Key] = []
-    scope = Scope(
+    scope = BackfillScope(
         namespaces=tuple,
         is_ready=lambda: True,
         is_managed=lambda _: True,

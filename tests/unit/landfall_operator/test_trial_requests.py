@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from landfall_operator.api.reasons import Reason
+from landfall_operator.api.reasons import ConditionReason
 from landfall_operator.api.status import TrialResult, TrialStatus
 from landfall_operator.api.verbs import Verb
 from landfall_operator.core.trials import needless
@@ -66,7 +66,7 @@ def test_abort_gives_a_trial_up(world: World) -> None:
     world.run(30 * MINUTE)
 
     assert (world.landing, trial(world).result) == (["good"], TrialResult.ABORTED)
-    assert (world.status.reason, world.trials.bodies) == (Reason.ROLLED_BACK, {})
+    assert (world.status.reason, world.trials.bodies) == (ConditionReason.ROLLED_BACK, {})
 
 
 def test_retry_tries_a_refused_revision_again(world: World) -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from landfall.api.spec import ConsumerGroup
 from landfall_operator.api.backfill_status import BackfillPhase
-from landfall_operator.api.reasons import Reason
+from landfall_operator.api.reasons import ConditionReason
 from landfall_operator.api.status import TrialResult, TrialStatus
 from landfall_operator.core import trials
-from landfall_operator.core.trial_backfills import Backfill, trial_backfill_of
+from landfall_operator.core.trial_backfills import TrialBackfill, trial_backfill_of
 from tests.support.cluster_model import START, group
 
 TRIAL = TrialStatus(revision="g2-b", terms="", since=START, backfill="clicks-g2-b")
@@ -25,7 +25,7 @@ def canary(**settings: str) -> ConsumerGroup:
 
 def backfill(
     rows: tuple[int, int, int, int], letters: tuple[int, int] = (0, 0), speed: int = 500
-) -> Backfill:
+) -> TrialBackfill:
     """A Backfill that has compared so many rows: old, new, only old, only new."""
     comparison = {
         "rows": dict(zip(("old", "new", "onlyOld", "onlyNew"), rows, strict=True)),
@@ -43,7 +43,7 @@ def backfill(
     return found
 
 
-def judged(found: Backfill, asked: ConsumerGroup) -> TrialStatus:
+def judged(found: TrialBackfill, asked: ConsumerGroup) -> TrialStatus:
     assert found.comparison
     return trials.of_comparison(TRIAL, found.comparison, found, asked)
 
@@ -89,7 +89,7 @@ def test_shadow_counts_records_that_became_dead_letters_and_were_none(
 def test_a_refusal_names_the_counts_and_keeps_some_rows() -> None:
     refused = judged(backfill((1000, 900, 150, 50), (0, 100)), shadow())
 
-    assert refused.reason is Reason.TRIAL_REFUSED
+    assert refused.reason is ConditionReason.TRIAL_REFUSED
     assert refused.message == (
         "150 of 1000 old and 50 of 900 new rows differ; none may; "
         "100 records became dead letters, 0 before; none may"
@@ -151,16 +151,16 @@ def test_without_rows_there_is_no_result(asked: ConsumerGroup) -> None:
     [
         ("NothingChosen", TrialResult.SKIPPED, None),
         ("DataLoss", TrialResult.SKIPPED, None),
-        ("BadRecordsOverLimit", TrialResult.REFUSED, Reason.TRIAL_REFUSED),
-        ("StoreUnavailable", TrialResult.FAILED, Reason.STORE_UNAVAILABLE),
-        ("SpecInvalid", TrialResult.FAILED, Reason.TRIAL_FAILED),
-        ("", TrialResult.FAILED, Reason.TRIAL_FAILED),
+        ("BadRecordsOverLimit", TrialResult.REFUSED, ConditionReason.TRIAL_REFUSED),
+        ("StoreUnavailable", TrialResult.FAILED, ConditionReason.STORE_UNAVAILABLE),
+        ("SpecInvalid", TrialResult.FAILED, ConditionReason.TRIAL_FAILED),
+        ("", TrialResult.FAILED, ConditionReason.TRIAL_FAILED),
     ],
 )
 def test_why_a_backfill_failed_decides_what_becomes_of_the_revision(
-    reason: str, result: TrialResult, said: Reason | None
+    reason: str, result: TrialResult, said: ConditionReason | None
 ) -> None:
-    found = Backfill("b", BackfillPhase.FAILED, reason, "why")
+    found = TrialBackfill("b", BackfillPhase.FAILED, reason, "why")
 
     judged = trials.of_failure(TRIAL, found, shadow())
 
@@ -170,17 +170,21 @@ def test_why_a_backfill_failed_decides_what_becomes_of_the_revision(
 @pytest.mark.parametrize(
     ("found", "reason"),
     [
-        pytest.param(None, Reason.DEPENDENCY_UNAVAILABLE, id="not created"),
-        pytest.param(Backfill("b"), Reason.DEPENDENCY_UNAVAILABLE, id="not begun"),
+        pytest.param(None, ConditionReason.DEPENDENCY_UNAVAILABLE, id="not created"),
+        pytest.param(TrialBackfill("b"), ConditionReason.DEPENDENCY_UNAVAILABLE, id="not begun"),
         pytest.param(
-            Backfill("b", BackfillPhase.LANDING, "Unschedulable"),
-            Reason.UNSCHEDULABLE,
+            TrialBackfill("b", BackfillPhase.LANDING, "Unschedulable"),
+            ConditionReason.UNSCHEDULABLE,
             id="no room",
         ),
-        pytest.param(Backfill("b", BackfillPhase.LANDING), Reason.TRIAL_TIMED_OUT, id="slow"),
+        pytest.param(
+            TrialBackfill("b", BackfillPhase.LANDING), ConditionReason.TRIAL_TIMED_OUT, id="slow"
+        ),
     ],
 )
-def test_what_kept_a_trial_from_ending(found: Backfill | None, reason: Reason) -> None:
+def test_what_kept_a_trial_from_ending(
+    found: TrialBackfill | None, reason: ConditionReason
+) -> None:
     assert trials.cause_of_delay(found) is reason
 
 

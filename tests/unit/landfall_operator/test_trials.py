@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from landfall_operator.api.reasons import ConditionType, Reason
+from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import Stage, TrialResult, TrialStatus
 from tests.support.cluster_model import World, group
 from tests.support.cluster_model_trials import ROWS
@@ -32,7 +32,7 @@ def trial(world: World) -> TrialStatus:
     return found
 
 
-def condition(world: World, kind: ConditionType) -> tuple[str, Reason, str]:
+def condition(world: World, kind: ConditionType) -> tuple[str, ConditionReason, str]:
     found = {c.type: c for c in world.status.conditions}[kind]
     return found.status, found.reason, found.message
 
@@ -106,7 +106,7 @@ def test_the_active_revision_lands_and_scales_during_a_trial(world: World) -> No
     assert condition(world, ConditionType.READY)[0] == "True"
     assert world.status.phase == "Upgrading"
     status, reason, message = condition(world, ConditionType.UPGRADING)
-    assert (status, reason) == ("True", Reason.TRYING)
+    assert (status, reason) == ("True", ConditionReason.TRYING)
     assert "is Landing, 40% landed" in message
     assert [outcome.outcome for outcome in world.status.history] == ["Pending", "Active"]
 
@@ -119,7 +119,7 @@ def test_a_shadow_whose_rows_differ_never_lands_and_its_rows_are_shown(world: Wo
     assert (world.landing, world.images) == (["good"], ["good"])
     assert trial(world).result is TrialResult.REFUSED
     status, reason, message = condition(world, ConditionType.STALLED)
-    assert (status, reason) == ("True", Reason.TRIAL_REFUSED)
+    assert (status, reason) == ("True", ConditionReason.TRIAL_REFUSED)
     assert "10 of 1000 old and 10 of 1000 new rows differ; none may" in message
     (event,) = (event for event in world.events if event.startswith("Watching: giving up"))
     assert event.endswith("\nold  dt=2026-11-21/hr=12/1_0.json:1  {}")
@@ -212,7 +212,7 @@ def test_a_trial_that_does_not_end_is_given_up(world: World) -> None:
     world.run(25 * MINUTE)
 
     assert (world.landing, world.status.rollout.stage) == (["good"], Stage.SETTLED)
-    assert condition(world, ConditionType.STALLED)[1] is Reason.TRIAL_TIMED_OUT
+    assert condition(world, ConditionType.STALLED)[1] is ConditionReason.TRIAL_TIMED_OUT
     assert "not judged within 20m: Backfill" in trial(world).message
     assert "is Landing, 40% landed" in trial(world).message
 
@@ -285,7 +285,7 @@ def test_a_revision_whose_side_lane_crashes_is_not_landed(world: World) -> None:
     world.run(30 * MINUTE)
 
     assert (world.landing, trial(world).result) == (["good"], TrialResult.FAILED)
-    assert condition(world, ConditionType.STALLED)[1] is Reason.TRIAL_FAILED
+    assert condition(world, ConditionType.STALLED)[1] is ConditionReason.TRIAL_FAILED
 
 
 def test_a_revision_that_passed_is_still_rolled_back_if_it_fails(world: World) -> None:
@@ -293,7 +293,7 @@ def test_a_revision_that_passed_is_still_rolled_back_if_it_fails(world: World) -
     world.run(30 * MINUTE)
 
     assert (world.landing, trial(world).result) == (["good"], TrialResult.PASSED)
-    assert condition(world, ConditionType.STALLED)[1] is Reason.ROLLED_BACK
+    assert condition(world, ConditionType.STALLED)[1] is ConditionReason.ROLLED_BACK
 
 
 def test_the_revision_that_landed_before_comes_back_without_a_trial(world: World) -> None:

@@ -11,7 +11,7 @@ from landfall.ledger import (
     Discover,
     Drop,
     Entry,
-    Feed,
+    FeedState,
     Hole,
     KnownFiles,
     ParkedPart,
@@ -98,7 +98,7 @@ def test_numbers_are_given_once_and_without_a_gap() -> None:
     state = with_parts(2)
     after = folded(state, discover(state, listed=listed(2, 5)))
 
-    assert after.feeds[FEED] == Feed(5, (listed(0, 2), listed(2, 5)))
+    assert after.feeds[FEED] == FeedState(5, (listed(0, 2), listed(2, 5)))
     for first in (0, 1, 3):
         problem = refused(state, discover(state, listed=listed(first, 9)))
         assert f"numbers parts from {first}, expected 2" in problem
@@ -122,7 +122,7 @@ def test_a_list_has_as_many_parts_as_it_says(wrong: PartList, problem: str) -> N
 
 def test_a_feed_ends_where_offsets_do() -> None:
     state = with_feed()
-    full = replace(state, feeds={FEED: Feed(MAX_PARTS - 1)})
+    full = replace(state, feeds={FEED: FeedState(MAX_PARTS - 1)})
 
     assert folded(full, discover(full, listed=listed(MAX_PARTS - 1, MAX_PARTS)))
     beyond = discover(full, listed=listed(MAX_PARTS - 1, MAX_PARTS + 1))
@@ -137,7 +137,7 @@ def test_lists_are_named_until_they_are_known_and_landed() -> None:
     state = committed(state, landed(0, 3 * SPAN))
     state = folded(state, discover(state, known=known(3)))
 
-    assert state.feeds[FEED] == Feed(4, (listed(2, 4),), known(3))
+    assert state.feeds[FEED] == FeedState(4, (listed(2, 4),), known(3))
 
 
 @pytest.mark.parametrize("through", [1, 2, 5])

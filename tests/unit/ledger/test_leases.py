@@ -11,7 +11,7 @@ from landfall.ledger import (
     Drop,
     Entry,
     Extend,
-    Feed,
+    FeedState,
     Lease,
     LeasedPart,
     LeaseOutcome,
@@ -125,7 +125,7 @@ def test_what_is_done_is_done_for_good() -> None:
 
     state = folded(state, outcome(state, slot, done=(1,)))
 
-    assert state.feeds[FEED] == Feed(3, (listed(0, 3),), leasing=Leasing(2, 2))
+    assert state.feeds[FEED] == FeedState(3, (listed(0, 3),), leasing=Leasing(2, 2))
     assert "which are not free" in refused(state, lease(state, 1))
 
 

@@ -13,7 +13,7 @@ from landfall.ledger.replace.replacement_lists import (
     LandedAgain,
     MadeBy,
     NewObject,
-    Replaced,
+    ReplacementList,
     Section,
     decode_list,
     encode_list,
@@ -32,7 +32,7 @@ def landed(key: str, rows: int, first: int = 0) -> LandedObject:
 
 OLD = (DecidedObject(4, landed("a/1", 2)), DecidedObject(5, landed("a/2", 3, 2)))
 MERGED = NewObject(landed("a/1.r7", 5), (Section(0, 2, 0, 1), Section(0, 3, 2, 4)))
-LISTED = Replaced(OLD, (MERGED,))
+LISTED = ReplacementList(OLD, (MERGED,))
 
 
 def test_a_list_is_what_was_written() -> None:
@@ -70,22 +70,28 @@ def test_a_list_has_what_the_ledger_says(fields: dict[str, int], problem: str) -
 
 
 def test_the_list_of_what_gives_another_one_up_is_empty() -> None:
-    named, body = encode_list("shop", "main", Replaced((), ()))
+    named, body = encode_list("shop", "main", ReplacementList((), ()))
 
     assert (named.retired, named.objects) == (0, 0)
-    assert decode_list(named, body) == Replaced((), ())
+    assert decode_list(named, body) == ReplacementList((), ())
 
 
 @pytest.mark.parametrize(
     ("listed", "problem"),
     [
-        (Replaced(OLD[::-1], (MERGED,)), "not in the order of their keys"),
-        (Replaced((OLD[0], OLD[0]), (MERGED,)), "one is named twice"),
-        (Replaced(OLD, (replace(MERGED, sections=MERGED.sections[:1]),)), "its sections have 2"),
-        (Replaced(OLD, (NewObject(landed("a/1", 2), (Section(0, 2, 0, 1),)),)), "a/1 retires, and"),
+        (ReplacementList(OLD[::-1], (MERGED,)), "not in the order of their keys"),
+        (ReplacementList((OLD[0], OLD[0]), (MERGED,)), "one is named twice"),
+        (
+            ReplacementList(OLD, (replace(MERGED, sections=MERGED.sections[:1]),)),
+            "its sections have 2",
+        ),
+        (
+            ReplacementList(OLD, (NewObject(landed("a/1", 2), (Section(0, 2, 0, 1),)),)),
+            "a/1 retires, and",
+        ),
     ],
 )
-def test_wrong_lists_are_not_written(listed: Replaced, problem: str) -> None:
+def test_wrong_lists_are_not_written(listed: ReplacementList, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         encode_list("shop", "main", listed)
 
@@ -96,7 +102,7 @@ PIECES = (
 )
 LETTERS = "_landfall/shop/dead-letters/clicks/2_0_00000000000000000000.r7.parquet"
 DATA = "clicks/dt=1/2_0_00000000000000000000.r7.json"
-AGAIN = Replaced(
+AGAIN = ReplacementList(
     OLD,
     (
         NewObject(

@@ -17,12 +17,12 @@ from landfall_migrate.connect import ConnectInput
 from landfall_migrate.connect import keys as connect_keys
 from landfall_migrate.draft import Draft
 from landfall_migrate.keys import WITHOUT_EFFECT, Keys
-from landfall_migrate.properties import Line
-from landfall_migrate.secor import Wanted
+from landfall_migrate.properties import PropertyLine
+from landfall_migrate.secor import GroupChoices
 from landfall_migrate.secor import keys as secor_keys
 from landfall_migrate.secor.files import EXTENSIONS, FORMATS
 from landfall_migrate.secor.records import PARSERS
-from landfall_migrate.settings import Settings, Variables, resolved
+from landfall_migrate.settings import ProgramSettings, Variables, resolved
 from tests.support.examples import share
 
 SECRET = "hush-hush-"
@@ -84,10 +84,12 @@ def check(draft: Draft, keys: list[str]) -> None:
 @settings(max_examples=share(300), deadline=None)
 def test_every_key_of_secor_is_accounted_for_once(values: dict[str, str], finalizer: bool) -> None:
     keys = secor_keys.KEYS
-    lines = [Line(key, (value,), "a:1") for key, value in with_secrets(keys, values).items()]
+    lines = [
+        PropertyLine(key, (value,), "a:1") for key, value in with_secrets(keys, values).items()
+    ]
     given_ = resolved(lines, Variables({}, {}, keys.is_secret))
 
-    draft = secor.convert(Settings(given_, keys.defaults), Wanted(finalizer=finalizer))
+    draft = secor.convert(ProgramSettings(given_, keys.defaults), GroupChoices(finalizer=finalizer))
 
     check(draft, list(values))
 
@@ -98,7 +100,7 @@ def test_every_key_of_secor_is_accounted_for_once(values: dict[str, str], finali
 def test_every_key_of_the_sink_is_accounted_for_once(values: dict[str, str]) -> None:
     lines = connect.config_of(with_secrets(connect_keys.KEYS, values), "a.json")
 
-    draft = connect.convert(connect.settings_of(ConnectInput(lines)), Wanted())
+    draft = connect.convert(connect.settings_of(ConnectInput(lines)), GroupChoices())
 
     check(draft, list(values))
     # What decides what is landed is never said to decide nothing.
@@ -124,9 +126,11 @@ LEAKS = {
 
 def test_a_secret_in_a_place_of_its_own_is_not_printed() -> None:
     keys = secor_keys.KEYS
-    lines = [Line(key, (value,), "a:1") for key, value in LEAKS.items()]
+    lines = [PropertyLine(key, (value,), "a:1") for key, value in LEAKS.items()]
     variables = Variables({"DB_PASSWORD": f"{SECRET}9"}, {}, keys.is_secret)
-    draft = secor.convert(Settings(resolved(lines, variables), keys.defaults), Wanted())
+    draft = secor.convert(
+        ProgramSettings(resolved(lines, variables), keys.defaults), GroupChoices()
+    )
 
     check(draft, list(LEAKS))
 

@@ -9,8 +9,8 @@ from landfall_migrate import connect
 from landfall_migrate.connect import ConnectInput
 from landfall_migrate.connect.route import OF_PARTITIONERS
 from landfall_migrate.properties import UnreadableError, without_includes
-from landfall_migrate.report import Outcome
-from landfall_migrate.secor import Wanted
+from landfall_migrate.report import KeyOutcome
+from landfall_migrate.secor import GroupChoices
 from tests.support.migrations import SINK, of_sink
 
 PARTITIONER = "partitioner.class"
@@ -173,7 +173,7 @@ def test_a_setting_is_taken(given: dict[str, str], field: str, expected: Any) ->
 def test_what_is_not_supported_says_so_and_a_group_is_made(given: dict[str, str], key: str) -> None:
     group = of_sink(given)
 
-    assert group.account(key).outcome is Outcome.NOT_SUPPORTED
+    assert group.account(key).outcome is KeyOutcome.NOT_SUPPORTED
     assert group.account(key).why
     assert not group.report.is_complete
 
@@ -218,8 +218,8 @@ def test_secrets_are_named(given: dict[str, str], secret: str, keys: list[str]) 
 
 
 def test_kafkas_address_is_missing_unless_it_is_given() -> None:
-    without = of_sink(wanted=Wanted())
-    overridden = of_sink({"consumer.override.bootstrap.servers": "k:1"}, Wanted())
+    without = of_sink(wanted=GroupChoices())
+    overridden = of_sink({"consumer.override.bootstrap.servers": "k:1"}, GroupChoices())
 
     assert any("--bootstrap-servers" in each for each in without.report.missing)
     assert overridden["source.kafka.bootstrapServers"] == "k:1"
@@ -263,7 +263,7 @@ def test_what_is_decided_is_kept_beside_what_is_not() -> None:
 
     assert of_sink(subway)["output.format"] == "Json"
     assert of_sink(subway)["output.codec"] == "Gzip"
-    assert of_sink(subway).account("schema.generator.class").outcome is Outcome.NOT_NEEDED
+    assert of_sink(subway).account("schema.generator.class").outcome is KeyOutcome.NOT_NEEDED
     assert of_sink(parquet)["output.columns"] == "FromSchema"
     assert of_sink(parquet)["output.options"] == {"envelope": False}
 
@@ -282,7 +282,7 @@ WORKER = {
 def test_a_worker_says_what_a_connector_leaves_out() -> None:
     without = {"value.converter": None, "value.converter.schemas.enable": None}
 
-    group = of_sink(without, Wanted(), worker=WORKER).check()
+    group = of_sink(without, GroupChoices(), worker=WORKER).check()
 
     assert group.report.is_complete
     assert group["decode.format"] == "Json"
@@ -296,7 +296,7 @@ def test_a_connector_counts_more_than_its_worker() -> None:
     worker = {**WORKER, "value.converter": "x.AvroConverter", "value.converter.own": "x"}
     own = {"consumer.override.auto.offset.reset": "earliest"}
 
-    group = of_sink(own, Wanted(), worker=worker).check()
+    group = of_sink(own, GroupChoices(), worker=worker).check()
 
     assert group.report.is_complete
     assert group["decode.format"] == "Json"
@@ -308,11 +308,11 @@ def test_options_of_a_converter_that_is_the_workers_are_not_read() -> None:
     given = {"value.converter": None, SCHEMAS: "false"}
     default = {key: text for key, text in WORKER.items() if key != SCHEMAS}
 
-    of_both = of_sink(given, Wanted(), worker={**WORKER, SCHEMAS: "true"})
-    of_default = of_sink(given, Wanted(), worker=default)
+    of_both = of_sink(given, GroupChoices(), worker={**WORKER, SCHEMAS: "true"})
+    of_default = of_sink(given, GroupChoices(), worker=default)
 
-    assert of_both.account(SCHEMAS).outcome is Outcome.NOT_SUPPORTED
-    assert of_default.account(SCHEMAS).outcome is Outcome.NOT_NEEDED
+    assert of_both.account(SCHEMAS).outcome is KeyOutcome.NOT_SUPPORTED
+    assert of_default.account(SCHEMAS).outcome is KeyOutcome.NOT_NEEDED
     assert any(each.startswith(f"{SCHEMAS} is not read") for each in of_default.report.missing)
 
 
@@ -377,7 +377,7 @@ def test_a_key_that_decides_folders_is_open_with_them(key: str) -> None:
 
     account = of_sink({PARTITIONER: "own.Partitioner", key: value}).account(key)
 
-    expected = Outcome.NOT_NEEDED if key == "timestamp.field" else Outcome.NOT_SUPPORTED
+    expected = KeyOutcome.NOT_NEEDED if key == "timestamp.field" else KeyOutcome.NOT_SUPPORTED
     assert account.outcome is expected
     assert "set route" in account.why or key == "timestamp.field"
 
@@ -387,7 +387,7 @@ def test_a_path_without_a_duration_makes_folders_and_is_reported() -> None:
 
     assert group.check()["route.pattern"] == "dt=%Y-%m-%d/hr=%H"
     assert any("partition.duration.ms is not given" in each for each in group.report.missing)
-    assert group.account("path.format").outcome is Outcome.TAKEN
+    assert group.account("path.format").outcome is KeyOutcome.TAKEN
 
 
 def test_changes_of_debezium_are_not_unwrapped() -> None:
@@ -420,7 +420,7 @@ def test_a_resource_of_strimzi_is_a_configuration() -> None:
         connect.config_of(STRIMZI, "a.yaml"), connect.worker_config_of(worker, "b.yaml")
     )
 
-    draft = connect.convert(connect.settings_of(given), Wanted())
+    draft = connect.convert(connect.settings_of(given), GroupChoices())
 
     assert draft.close() == of_sink().made
     assert draft.report().is_complete
@@ -457,6 +457,6 @@ def test_the_properties_of_a_standalone_worker_are_a_configuration() -> None:
     text = "".join(f"{key}={value}\n" for key, value in SINK.items())
     settings = connect.settings_of(ConnectInput([*without_includes("sink.properties", text)]))
 
-    draft = connect.convert(settings, Wanted(bootstrap_servers="kafka:9092"))
+    draft = connect.convert(settings, GroupChoices(bootstrap_servers="kafka:9092"))
 
     assert draft.close() == of_sink().made

@@ -7,8 +7,8 @@ import pytest
 from landfall_migrate.client_properties import NOT_NEEDED, REFUSED, RENAMED
 from landfall_migrate.connect.keys import KEYS as CONNECT
 from landfall_migrate.keys import Keys
-from landfall_migrate.report import Outcome
-from landfall_migrate.secor import Wanted
+from landfall_migrate.report import KeyOutcome
+from landfall_migrate.secor import GroupChoices
 from landfall_migrate.secor.keys import KEYS as SECOR
 from tests.support.migrations import PACKAGE, Migrated, of_secor, of_sink
 
@@ -166,7 +166,7 @@ OF_CONNECT = (
 
 
 def secor(given: Mapping[str, str]) -> Migrated:
-    return of_secor(given, Wanted(finalizer=True))
+    return of_secor(given, GroupChoices(finalizer=True))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_each_key_with_fields_is_taken_where_it_counts(
     keys: Keys, inputs: Iterable[dict[str, str]], migrated: Callable[..., Migrated]
 ) -> None:
     accounts = [each for given in inputs for each in migrated(given).report.accounts]
-    taken = {each.key for each in accounts if each.outcome in {Outcome.TAKEN, Outcome.SECRET}}
+    taken = {each.key for each in accounts if each.outcome in {KeyOutcome.TAKEN, KeyOutcome.SECRET}}
 
     never = [
         row.key
@@ -193,11 +193,11 @@ def test_a_property_of_the_java_client_has_an_answer(name: str) -> None:
     group = of_sink({key: "9"})
 
     expected = (
-        Outcome.NOT_SUPPORTED
+        KeyOutcome.NOT_SUPPORTED
         if name in REFUSED
-        else Outcome.NOT_NEEDED
+        else KeyOutcome.NOT_NEEDED
         if name in NOT_NEEDED
-        else Outcome.TAKEN
+        else KeyOutcome.TAKEN
     )
     assert group.account(key).outcome is expected
     if name in RENAMED:

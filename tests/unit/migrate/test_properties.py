@@ -3,12 +3,12 @@
 import pytest
 
 from landfall_migrate.properties import (
-    Line,
+    PropertyLine,
     UnreadableError,
     with_includes,
     without_includes,
 )
-from landfall_migrate.settings import Settings, Variables, looks_secret, resolved
+from landfall_migrate.settings import ProgramSettings, Variables, looks_secret, resolved
 
 
 def read(text: str, **files: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -95,13 +95,13 @@ def test_a_file_that_is_not_there_is_named() -> None:
     ],
 )
 def test_a_line_of_java_util(text: str, expected: tuple[str, str]) -> None:
-    assert without_includes("a", text) == (Line(expected[0], (expected[1],), "a:1"),)
+    assert without_includes("a", text) == (PropertyLine(expected[0], (expected[1],), "a:1"),)
 
 
-def settings(text: str, *, last_wins: bool = False) -> Settings:
+def settings(text: str, *, last_wins: bool = False) -> ProgramSettings:
     lines = with_includes("a", {"a": text}.get)
     variables = Variables({"HOST": "h"}, {"x": "y"}, looks_secret)
-    return Settings(resolved(lines, variables, last_wins=last_wins), {"d": "7"})
+    return ProgramSettings(resolved(lines, variables, last_wins=last_wins), {"d": "7"})
 
 
 def test_a_key_that_repeats_makes_a_list_of_which_the_first_counts() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from landfall.api.spec import parse_group
 from landfall.errors import Stalled
-from landfall_migrate.report import Outcome
-from landfall_migrate.secor import SecorInput, Wanted
+from landfall_migrate.report import KeyOutcome
+from landfall_migrate.secor import GroupChoices, SecorInput
 from landfall_migrate.secor.keys import ENVIRONMENT, KEYS
 from tests.support.migrations import PACKAGE, of_files, of_secor
 
@@ -116,7 +116,7 @@ def test_a_setting_is_taken(given: dict[str, str], field: str, expected: Any) ->
 
     assert group[field] == expected
     assert group.report.is_complete
-    taken = {key for key in given if given[key] and group.account(key).outcome is Outcome.TAKEN}
+    taken = {key for key in given if given[key] and group.account(key).outcome is KeyOutcome.TAKEN}
     assert taken or expected in {None, "Earliest"}
 
 
@@ -144,7 +144,7 @@ def test_a_setting_is_taken(given: dict[str, str], field: str, expected: Any) ->
 def test_what_is_not_supported_says_so_and_a_group_is_made(given: dict[str, str], key: str) -> None:
     group = of_secor(given)
 
-    assert group.account(key).outcome is Outcome.NOT_SUPPORTED
+    assert group.account(key).outcome is KeyOutcome.NOT_SUPPORTED
     assert group.account(key).why
     assert not group.report.is_complete
 
@@ -159,7 +159,7 @@ def test_the_refusal_of_a_field_names_the_key_and_not_its_value() -> None:
 def test_a_key_that_nobody_knows_is_unknown() -> None:
     report = of_secor({"secor.s3.buckets": "x"}).report
 
-    assert [each.key for each in report.of(Outcome.UNKNOWN)] == ["secor.s3.buckets"]
+    assert [each.key for each in report.of(KeyOutcome.UNKNOWN)] == ["secor.s3.buckets"]
     assert not report.is_complete
 
 
@@ -194,7 +194,7 @@ def test_secrets_are_named_with_their_keys_and_a_command() -> None:
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     jaas = f"{module} required username=\"u\" password='p q';"
     given = {"aws.access.key": "A", "aws.secret.key": "B", f"{NEW}.sasl.jaas.config": jaas}
-    group = of_secor(given, Wanted(namespace="logs"))
+    group = of_secor(given, GroupChoices(namespace="logs"))
 
     s3, kafka = sorted(group.report.secrets, key=lambda each: each.name, reverse=True)
     assert group["output.s3.credentialsSecretRef"] == {"name": "secor-backup-s3"}
@@ -204,7 +204,7 @@ def test_secrets_are_named_with_their_keys_and_a_command() -> None:
         "--from-literal=AWS_ACCESS_KEY_ID=… --from-literal=AWS_SECRET_ACCESS_KEY=…"
     )
     assert list(kafka.keys) == ["sasl.username", "sasl.password"]
-    assert {group.account(key).outcome for key in given} == {Outcome.SECRET}
+    assert {group.account(key).outcome for key in given} == {KeyOutcome.SECRET}
     assert group.report.is_complete
 
 
@@ -212,7 +212,7 @@ def test_one_key_of_two_means_the_default_credentials_as_in_secor() -> None:
     group = of_secor({"aws.access.key": "A"})
 
     assert group.report.secrets == ()
-    assert group.account("aws.access.key").outcome is Outcome.NOT_NEEDED
+    assert group.account("aws.access.key").outcome is KeyOutcome.NOT_NEEDED
 
 
 def test_a_key_file_of_google_is_a_file_of_a_secret() -> None:
@@ -224,7 +224,7 @@ def test_a_key_file_of_google_is_a_file_of_a_secret() -> None:
 
 def test_the_finalizer_becomes_completeness_and_a_publisher() -> None:
     given = {"partitioner.finalizer.delay.seconds": "600", "secor.finalizer.lookback.periods": "3"}
-    without, with_it = of_secor(given), of_secor(given, Wanted(finalizer=True)).check()
+    without, with_it = of_secor(given), of_secor(given, GroupChoices(finalizer=True)).check()
 
     assert without["completeness"] is None
     assert with_it["completeness"] == {"delay": "600s"}
@@ -237,11 +237,11 @@ def test_hive_tables_of_the_finalizer_are_not_made_silently() -> None:
     given = {"secor.hive.prefix": "log_"}
 
     assert of_secor(given).report.is_complete
-    assert not of_secor(given, Wanted(finalizer=True)).report.is_complete
+    assert not of_secor(given, GroupChoices(finalizer=True)).report.is_complete
 
 
 def test_what_the_user_wants_counts_more_than_the_input() -> None:
-    wanted = Wanted("clicks", "logs", 9, "k1:1,k2:2", offsets={"a": {"0": 7}})
+    wanted = GroupChoices("clicks", "logs", 9, "k1:1,k2:2", offsets={"a": {"0": 7}})
     group = of_secor(wanted=wanted)
 
     assert group.made["metadata"] == {"name": "clicks", "namespace": "logs"}
@@ -252,7 +252,7 @@ def test_what_the_user_wants_counts_more_than_the_input() -> None:
 
 def test_offsets_of_topics_that_are_not_landed_are_left_out() -> None:
     given = {f"{NEW}.topic.list": "a"}
-    group = of_secor(given, Wanted(offsets={"a": {"0": 7}, "b": {"0": 1}}))
+    group = of_secor(given, GroupChoices(offsets={"a": {"0": 7}, "b": {"0": 1}}))
 
     assert group["source.kafka.startingOffsets"] == {"offsets": {"a": {"0": 7}}}
     assert any(each.endswith(": b") for each in group.report.next_steps)

@@ -10,7 +10,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import filled
 from landfall_migrate.keys import WITHOUT_EFFECT
-from landfall_migrate.report import Outcome
+from landfall_migrate.report import KeyOutcome
 from landfall_migrate.secor.files import FORMATS
 from landfall_migrate.secor.records import FIRST_FIELD, PARSERS
 from landfall_migrate.secor.topics import orc_columns
@@ -119,7 +119,7 @@ def test_every_parser_is_tested_above() -> None:
 def test_what_has_no_counterpart_says_so(given: dict[str, str], key: str) -> None:
     group = of_secor({**REGISTRY, **given})
 
-    assert group.account(key).outcome is Outcome.NOT_SUPPORTED
+    assert group.account(key).outcome is KeyOutcome.NOT_SUPPORTED
     assert not group.report.is_complete
 
 
@@ -164,7 +164,7 @@ def test_dates_of_text_have_no_hours_in_secor() -> None:
     )  # fmt: skip
 
     assert group["route.pattern"] == "dt={date}"
-    assert group.account(f"{GRANULARITY}.hour").outcome is Outcome.NOT_NEEDED
+    assert group.account(f"{GRANULARITY}.hour").outcome is KeyOutcome.NOT_NEEDED
 
 
 def test_a_setting_of_another_parser_has_no_effect() -> None:
@@ -227,7 +227,7 @@ def test_every_factory_has_a_group_that_the_parser_takes(name: str) -> None:
     group = with_format(name)
 
     assert group["output.format"] == FORMATS[name].format
-    assert group.account(FACTORY).outcome is Outcome.TAKEN
+    assert group.account(FACTORY).outcome is KeyOutcome.TAKEN
     if FORMATS[name].decoder:
         assert group["decode.format"] == FORMATS[name].decoder
 
@@ -241,7 +241,7 @@ def test_a_class_of_every_topic_is_the_groups_own_and_needs_its_schema() -> None
 
     assert group["decode.options"] == {"message": "Click", "file": "/opt/schemas/protobuf.bin"}
     assert group["decode.timestamp.field"] == "at"
-    assert group.account(key).outcome is Outcome.NOT_SUPPORTED
+    assert group.account(key).outcome is KeyOutcome.NOT_SUPPORTED
 
 
 def test_classes_and_schemas_of_topics_are_entries() -> None:
@@ -269,8 +269,8 @@ def test_classes_and_schemas_of_topics_are_entries() -> None:
 def test_topics_whose_messages_are_json_are_not_made_into_protobuf() -> None:
     key = "secor.topic.message.format.clicks"
 
-    assert of_secor({key: "JSON"}).account(key).outcome is Outcome.NOT_SUPPORTED
-    assert of_secor({key: "PROTOBUF"}).account(key).outcome is Outcome.NOT_NEEDED
+    assert of_secor({key: "JSON"}).account(key).outcome is KeyOutcome.NOT_SUPPORTED
+    assert of_secor({key: "PROTOBUF"}).account(key).outcome is KeyOutcome.NOT_NEEDED
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_nested_columns_are_said_to_be_text() -> None:
     group = with_format("JsonORC", given).check()
 
     assert [each["type"] for each in group["decode.columns"]] == ["Int64", "Json"]
-    assert group.account(key).outcome is Outcome.NOT_SUPPORTED
+    assert group.account(key).outcome is KeyOutcome.NOT_SUPPORTED
 
 
 def test_the_first_field_of_any_protobuf_message_is_its_time() -> None:

@@ -19,9 +19,9 @@ from landfall.api.spec import Column, Decode
 from landfall.ledger.offsets import TopicPartition
 from landfall.native import HotPath
 from landfall.pipeline.decoders import Decoded, Decoder, Wanted
-from landfall.pipeline.decoders.delimited import Delimited
-from landfall.pipeline.decoders.json import Json
-from landfall.pipeline.decoders.messagepack import MessagePack
+from landfall.pipeline.decoders.delimited import DelimitedDecoder
+from landfall.pipeline.decoders.json import JsonDecoder
+from landfall.pipeline.decoders.messagepack import MessagePackDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.hot_paths import BOTH, running
@@ -63,11 +63,11 @@ def outcome(decoder: Decoder, *payloads: bytes) -> list[object]:
 
 def of_json(want: Wanted, *values: str) -> list[object]:
     """The outcome for JSON values of the field ``c``."""
-    return outcome(Json.of({}, want), *(f'{{"c":{value}}}'.encode() for value in values))
+    return outcome(JsonDecoder.of({}, want), *(f'{{"c":{value}}}'.encode() for value in values))
 
 
 def of_text(want: Wanted, *values: str) -> list[object]:
-    decoder = Delimited.of({"columns": ["c"], "separator": "|"}, want)
+    decoder = DelimitedDecoder.of({"columns": ["c"], "separator": "|"}, want)
     return outcome(decoder, *map(str.encode, values))
 
 
@@ -285,7 +285,7 @@ def test_a_decimal_may_name_its_scale() -> None:
 
 def test_messagepack_has_decimals_too() -> None:
     values = [1, "1.50", b"\x30\x39", 0.1, None, float("nan"), 0.125]
-    decoder = MessagePack.of({}, wanted(PRICE))
+    decoder = MessagePackDecoder.of({}, wanted(PRICE))
 
     assert outcome(decoder, *(msgpack.packb({"c": value}) for value in values)) == [
         Decimal("1.00"),
@@ -367,13 +367,13 @@ def test_what_is_not_there_is_null_and_not_missing_inside() -> None:
     want = wanted({"type": "Struct", "fields": [{"name": "x", "type": "Int32", "nullable": False}]})
 
     assert of_json(want, "null", '{"x":1}', "{}") == [None, {"x": 1}, "column c.x: null"]
-    assert outcome(Json.of({}, want), b"{}") == [None]
+    assert outcome(JsonDecoder.of({}, want), b"{}") == [None]
 
 
 def test_lists_of_messagepack_are_those_of_json() -> None:
     value = [{"sku": "a", "p": "1.50", "at": SECONDS, "raw": {"x": 1}}]
 
-    got = outcome(MessagePack.of({}, wanted(ORDER)), msgpack.packb({"c": value}))
+    got = outcome(MessagePackDecoder.of({}, wanted(ORDER)), msgpack.packb({"c": value}))
 
     made: Any = got[0]
     assert got == [[{**NOTHING, "sku": "a", "price": Decimal("1.50"), **made[0]}]]

@@ -4,7 +4,7 @@ import pytest
 from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.csv import Csv
+from landfall.pipeline.decoders.csv import CsvDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from landfall_audit.payloads import text_documents
@@ -13,7 +13,7 @@ AB = {"columns": ["a", "b"]}
 
 
 def decode(values: list[bytes | None], options: object = None, wanted: object = None) -> Decoded:
-    decoder = Csv.of(options or AB, wanted or Wanted(json=True))  # type: ignore[arg-type]  # of tests
+    decoder = CsvDecoder.of(options or AB, wanted or Wanted(json=True))  # type: ignore[arg-type]  # of tests
     return decoder.decode(filled(TopicPartition("t", 0), range(len(values)), values))
 
 
@@ -174,11 +174,11 @@ def test_a_value_of_a_mebibyte_in_quotes_is_read() -> None:
 )
 def test_wrong_options_are_named(options: dict[str, object], error: str) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011  # the message is what counts
-        Csv.of(options, Wanted())
+        CsvDecoder.of(options, Wanted())
 
     assert error in str(refused.value)
 
 
 def test_a_field_that_is_no_column_is_refused() -> None:
     with pytest.raises(ValueError, match="no column 'c'; the columns are a, b"):
-        Csv.of(AB, Wanted((("c",),)))
+        CsvDecoder.of(AB, Wanted((("c",),)))

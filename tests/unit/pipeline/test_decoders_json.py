@@ -10,8 +10,8 @@ from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
 from landfall.native import HotPath
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.json import Json
-from landfall.pipeline.decoders.structs import Leaf, layers
+from landfall.pipeline.decoders.json import JsonDecoder
+from landfall.pipeline.decoders.structs import StructLeaf, layers
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.hot_paths import BOTH, running
@@ -27,7 +27,9 @@ def _path(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def decode(values: list[bytes | None], wanted: Wanted) -> Decoded:
-    return Json.of({}, wanted).decode(filled(TopicPartition("t", 0), range(len(values)), values))
+    return JsonDecoder.of({}, wanted).decode(
+        filled(TopicPartition("t", 0), range(len(values)), values)
+    )
 
 
 def errors_of(decoded: Decoded) -> dict[int, str]:
@@ -250,7 +252,7 @@ def test_a_field_keeps_its_value_beside_a_column_of_its_name() -> None:
 
 def test_json_takes_no_options() -> None:
     with pytest.raises(ValueError, match="unknown option x"):
-        Json.of({"x": 1}, Wanted())
+        JsonDecoder.of({"x": 1}, Wanted())
 
 
 def test_rejected_rows_keep_their_original_positions() -> None:
@@ -264,7 +266,7 @@ def test_rejected_rows_keep_their_original_positions() -> None:
 
 def test_a_decoder_of_thousands_of_columns_is_built_in_steps_for_each_column() -> None:
     def calls(columns: int) -> int:
-        leaves = [Leaf(("in", f"c{n}"), int) for n in range(columns)]
+        leaves = [StructLeaf(("in", f"c{n}"), int) for n in range(columns)]
         profile = cProfile.Profile()
         profile.enable()
         layers(leaves, msgspec.json.Decoder)
@@ -287,6 +289,6 @@ def test_a_decoder_of_thousands_of_columns_is_built_in_steps_for_each_column() -
 def test_paths_that_contain_each_other_are_in_layers_of_their_own(
     paths: list[tuple[str, ...]], of_layers: list[list[tuple[str, ...]]]
 ) -> None:
-    found = layers([Leaf(path) for path in paths], msgspec.json.Decoder)
+    found = layers([StructLeaf(path) for path in paths], msgspec.json.Decoder)
 
     assert [[leaf.path for leaf in layer.leaves] for layer in found] == of_layers

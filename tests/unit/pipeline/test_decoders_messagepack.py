@@ -8,7 +8,7 @@ import pytest
 from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.messagepack import MessagePack
+from landfall.pipeline.decoders.messagepack import MessagePackDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 
@@ -16,7 +16,7 @@ A = (("a",),)
 
 
 def decode(values: list[bytes | None], wanted: Wanted) -> Decoded:
-    decoder = MessagePack.of({}, wanted)
+    decoder = MessagePackDecoder.of({}, wanted)
     return decoder.decode(filled(TopicPartition("t", 0), range(len(values)), values))
 
 
@@ -187,4 +187,4 @@ def test_a_float32_that_is_not_finite_is_noticed() -> None:
 
 def test_it_has_no_options() -> None:
     with pytest.raises(ValueError, match="unknown option depth; there are none"):
-        MessagePack.of({"depth": 3}, Wanted())
+        MessagePackDecoder.of({"depth": 3}, Wanted())

@@ -9,7 +9,7 @@ import pytest
 from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.protobuf import Protobuf
+from landfall.pipeline.decoders.protobuf import FixedProtobufDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.decoded import as_list
@@ -76,7 +76,7 @@ FILLED = {
 
 def decode(values: list[bytes | None], wanted: Wanted, **options: Any) -> Decoded:
     given = {"message": "shop.Event", "descriptors": inline(), **options}
-    decoder = Protobuf.of({k: v for k, v in given.items() if v is not None}, wanted)
+    decoder = FixedProtobufDecoder.of({k: v for k, v in given.items() if v is not None}, wanted)
     return decoder.decode(filled(TopicPartition("t", 0), range(len(values)), values))
 
 
@@ -86,7 +86,7 @@ def errors_of(decoded: Decoded) -> dict[int, str]:
 
 @pytest.mark.parametrize("more", [{}, ONE_BY_ONE], ids=["columns", "one by one"])
 def test_typed_columns_are_read(more: dict[str, str]) -> None:
-    decoder = Protobuf.of(
+    decoder = FixedProtobufDecoder.of(
         {"message": "shop.Event", "descriptors": inline()}, Wanted(schema=schema(PLAIN | more))
     )
     assert (decoder.batches is None) == bool(more)

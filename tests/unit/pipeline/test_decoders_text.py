@@ -7,9 +7,9 @@ import pytest
 from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.delimited import Delimited
-from landfall.pipeline.decoders.raw import Raw
-from landfall.pipeline.decoders.regex import Regex
+from landfall.pipeline.decoders.delimited import DelimitedDecoder
+from landfall.pipeline.decoders.raw import RawDecoder
+from landfall.pipeline.decoders.regex import RegexDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 
@@ -19,13 +19,15 @@ LOG = {"pattern": r"^(?P<ip>\S+) \[(?P<at>[^\]]+)\](?: (?P<user>\S+))?"}
 
 
 def delimited(values: list[bytes | None], wanted: Wanted, **options: object) -> Decoded:
-    return Delimited.of({**ABC, **options}, wanted).decode(
+    return DelimitedDecoder.of({**ABC, **options}, wanted).decode(
         filled(TopicPartition("t", 0), range(len(values)), values)
     )
 
 
 def regex(values: list[bytes | None], wanted: Wanted) -> Decoded:
-    return Regex.of(LOG, wanted).decode(filled(TopicPartition("t", 0), range(len(values)), values))
+    return RegexDecoder.of(LOG, wanted).decode(
+        filled(TopicPartition("t", 0), range(len(values)), values)
+    )
 
 
 def field(decoded: Decoded, *path: str) -> list[object]:
@@ -39,7 +41,7 @@ def errors_of(decoded: Decoded) -> dict[int, str]:
 def test_raw_passes_everything_through() -> None:
     records = filled(TopicPartition("t", 0), range(3), [b"\xff", None, b""])
 
-    assert Raw.of({}, Wanted()).decode(records) == Decoded(records)
+    assert RawDecoder.of({}, Wanted()).decode(records) == Decoded(records)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_raw_cannot_deliver_fields_columns_or_json(
     options: dict[str, object], wanted: Wanted, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
-        Raw.of(options, wanted)
+        RawDecoder.of(options, wanted)
 
 
 def test_delimited_values_are_fields_by_name() -> None:
@@ -157,7 +159,7 @@ def test_a_line_break_that_separates_values_stays() -> None:
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\r"])
 @pytest.mark.parametrize("pattern", [r"^(?P<a>\w) (?P<b>\d+)$", r"(?P<a>\w) (?P<b>.*)"])
 def test_the_end_of_a_pattern_is_before_a_line_break(pattern: str, end: bytes) -> None:
-    decoder = Regex.of({"pattern": pattern}, Wanted((("b",),)))
+    decoder = RegexDecoder.of({"pattern": pattern}, Wanted((("b",),)))
 
     got = decoder.decode(filled(TopicPartition("t", 0), range(3), [b"x 1" + end, b"-", None]))
 
@@ -165,7 +167,7 @@ def test_the_end_of_a_pattern_is_before_a_line_break(pattern: str, end: bytes) -
 
 
 def test_a_pattern_may_hold_the_line_break_itself() -> None:
-    decoder = Regex.of({"pattern": r"(?P<a>\w+)\n$|(?P<b>;)\n\n|=(?P<c>\w)"}, Wanted(FIELDS))
+    decoder = RegexDecoder.of({"pattern": r"(?P<a>\w+)\n$|(?P<b>;)\n\n|=(?P<c>\w)"}, Wanted(FIELDS))
     rows: list[bytes | None] = [b"x\n", b";\n\n", b"=y\n", b"=z", b"x", b"x\n\n"]
 
     together = decoder.decode(filled(TopicPartition("t", 0), range(6), rows))
@@ -232,7 +234,7 @@ def test_text_becomes_typed_columns() -> None:
 )
 def test_wrong_options_of_delimited_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Delimited.of(options, Wanted((("a",),)))
+        DelimitedDecoder.of(options, Wanted((("a",),)))
 
 
 def test_regex_groups_are_fields_by_name() -> None:
@@ -267,7 +269,7 @@ def test_groups_without_a_name_are_fields_by_number_or_position(
     pattern: str, fields: list[str] | None, expected: dict[str, str]
 ) -> None:
     options = {"pattern": pattern} | ({"fields": fields} if fields else {})
-    decoder = Regex.of(options, Wanted(tuple((name,) for name in expected)))
+    decoder = RegexDecoder.of(options, Wanted(tuple((name,) for name in expected)))
 
     got = decoder.decode(filled(TopicPartition("t", 0), [0], [b"::1 [now] me"]))
 
@@ -279,12 +281,12 @@ def test_groups_without_a_name_are_fields_by_number_or_position(
 @pytest.mark.parametrize("fields", [["a"], ["a", "b", "c"], ["a", "a"], []])
 def test_fields_that_do_not_fit_the_groups_are_refused(fields: list[str]) -> None:
     with pytest.raises(ValueError, match=r"groups are 1, 2|columns must have unique names"):
-        Regex.of({"pattern": "(x)(y)", "fields": fields}, Wanted())
+        RegexDecoder.of({"pattern": "(x)(y)", "fields": fields}, Wanted())
 
 
 def test_fields_do_not_rename_groups() -> None:
     with pytest.raises(ValueError, match="groups are a, 2"):
-        Regex.of({"pattern": "(?P<a>x)(y)", "fields": ["b", "c"]}, Wanted())
+        RegexDecoder.of({"pattern": "(?P<a>x)(y)", "fields": ["b", "c"]}, Wanted())
 
 
 @pytest.mark.parametrize(
@@ -292,4 +294,4 @@ def test_fields_do_not_rename_groups() -> None:
 )
 def test_wrong_patterns_are_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"pattern|columns must have unique names"):
-        Regex.of({"pattern": pattern}, Wanted())
+        RegexDecoder.of({"pattern": pattern}, Wanted())

@@ -7,7 +7,7 @@ import pytest
 from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.thrift import Thrift
+from landfall.pipeline.decoders.thrift import ThriftDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.decoded import as_list
@@ -58,7 +58,7 @@ SCHEMA = schema_of(
 def decode(
     values: list[bytes | None], wanted: Wanted, protocol: str = "Binary", name: str = "Event"
 ) -> Decoded:
-    decoder = Thrift.of({"idl": IDL, "struct": name, "protocol": protocol}, wanted)
+    decoder = ThriftDecoder.of({"idl": IDL, "struct": name, "protocol": protocol}, wanted)
     return decoder.decode(filled(TopicPartition("t", 0), range(len(values)), values))
 
 
@@ -245,7 +245,7 @@ def test_an_idl_in_a_file_may_include_others(tmp_path: Path) -> None:
     file = tmp_path / "events.thrift"
     file.write_text('include "shared.thrift"\nstruct Outer { 1: shared.Inner inner }')
 
-    decoder = Thrift.of(
+    decoder = ThriftDecoder.of(
         {"file": str(file), "struct": "Outer"},
         Wanted((("inner", "ts"),), read_file=lambda path: Path(path).read_bytes()),
     )
@@ -287,6 +287,6 @@ def test_an_idl_in_a_file_may_include_others(tmp_path: Path) -> None:
 )
 def test_wrong_options_are_named(options: dict[str, object], wanted: Wanted, error: str) -> None:
     with pytest.raises(ValueError) as refused:  # noqa: PT011  # the message is what counts
-        Thrift.of(options, wanted)
+        ThriftDecoder.of(options, wanted)
 
     assert error in str(refused.value)

@@ -7,7 +7,7 @@ import pytest
 
 from landfall.api.spec import Timestamp
 from landfall.ledger.offsets import TopicPartition
-from landfall.pipeline.event_time import MAX_MILLIS, MIN_MILLIS, EventTime, Times, column_times
+from landfall.pipeline.event_time import MAX_MILLIS, MIN_MILLIS, EventTime, EventTimes, column_times
 from landfall.pipeline.records import FieldValues, Records, of_columns
 from tests.support.markdown import DOCS
 from tests.support.transformed import Group
@@ -24,7 +24,9 @@ def rows(count: int, timestamps: list[int] | None = None) -> Records:
     )
 
 
-def read(values: FieldValues, timestamps: list[int] | None = None, **timestamp: object) -> Times:
+def read(
+    values: FieldValues, timestamps: list[int] | None = None, **timestamp: object
+) -> EventTimes:
     time = EventTime(Timestamp.model_validate({"field": "ts", **timestamp}))
     return time.read(rows(len(values), timestamps), {("ts",): values})
 

@@ -9,7 +9,7 @@ import pytest
 
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.messagepack import MessagePack
+from landfall.pipeline.decoders.messagepack import MessagePackDecoder
 from landfall.pipeline.decoders.messagepack_times import with_cut_times
 from landfall.pipeline.records import filled
 
@@ -23,7 +23,7 @@ def long(seconds: int, nanoseconds: int) -> bytes:
 
 
 def decode(*payloads: bytes) -> Decoded:
-    decoder = MessagePack.of({}, Wanted((("a",),), json=True))
+    decoder = MessagePackDecoder.of({}, Wanted((("a",),), json=True))
     return decoder.decode(filled(TopicPartition("t", 0), range(len(payloads)), payloads))
 
 
@@ -56,7 +56,7 @@ def test_a_time_that_the_calendar_does_not_have_is_a_dead_letter_where_it_is_rea
     got = decode(b"\x81\xa1a" + beyond, b"\x81\xa1a\x01")
 
     assert list(got.bad.errors) == ["messagepack: a: year 10000 is out of range"]
-    only_field = MessagePack.of({}, Wanted((("b",),)))
+    only_field = MessagePackDecoder.of({}, Wanted((("b",),)))
     payload = b"\x82\xa1a" + beyond + b"\xa1b\x01"
     assert not only_field.decode(filled(TopicPartition("t", 0), [0], [payload])).bad
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from landfall.api.spec import Column, ColumnType, ColumnUnit, Timestamp, TimeUnit
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
-from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.decoders.typed_columns import (
     TIMESTAMP,
     as_timestamps,
@@ -87,7 +87,7 @@ def test_the_last_microsecond_of_a_day_is_rounded_down(
     step = {"use": "Cast", "options": {"at": {"type": "Timestamp", "unit": unit}}}
 
     batch, _ = record_batch(schema, [[number]])
-    columns = Json.of({}, Wanted((), schema)).decode(filled(TP, [0], [payload])).columns
+    columns = JsonDecoder.of({}, Wanted((), schema)).decode(filled(TP, [0], [payload])).columns
     (text,) = payloads(Group([step]).apply({"at": number}))
 
     micros = MIDNIGHT * 10**6 - micros_before_midnight

@@ -11,7 +11,7 @@ import pytest
 from landfall.api.spec import Column
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.documents import Extracted
-from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.decoders.native_json import NativeDocuments
 from landfall.pipeline.decoders.typed_columns import schema_of
 from tests.support.declared import NATIVE, column
@@ -42,7 +42,7 @@ def native_path() -> Iterator[None]:
 
 
 def extractor(wanted: Wanted) -> NativeDocuments:
-    native = Json.of({}, wanted).native
+    native = JsonDecoder.of({}, wanted).native
     assert native is not None
     return native
 
@@ -170,7 +170,7 @@ def test_integers_are_an_array_that_may_be_changed() -> None:
     ],
 )
 def test_python_extracts_what_the_extension_cannot(wanted: Wanted) -> None:
-    assert Json.of({}, wanted).native is None
+    assert JsonDecoder.of({}, wanted).native is None
 
 
 def test_python_extracts_where_it_is_asked_for() -> None:

@@ -10,7 +10,7 @@ from landfall import registry
 from landfall.api.spec import Decode
 from landfall.errors import Stalled
 from landfall.pipeline.decoders import Decoder, Wanted
-from landfall.pipeline.decoders.thrift import Thrift
+from landfall.pipeline.decoders.thrift import ThriftDecoder
 from landfall.pipeline.pinned import pinned_files
 from tests.support.protobuf_payloads import descriptors
 
@@ -73,13 +73,13 @@ def test_a_checksum_is_for_a_file(kind: str, options: Mapping[str, object]) -> N
         built(kind, **options, sha256="0" * 64)
 
 
-def including(folder: Path, inner: str) -> Thrift:
+def including(folder: Path, inner: str) -> ThriftDecoder:
     folder.mkdir(exist_ok=True)
     (folder / "shared.thrift").write_text(f"struct Inner {{ 1: i64 {inner} }}")
     outer = folder / "outer.thrift"
     outer.write_text('include "shared.thrift"\nstruct Outer { 1: shared.Inner inner }')
     wanted = Wanted((("inner", inner),), read_file=lambda path: Path(path).read_bytes())
-    return Thrift.of({"file": str(outer), "struct": "Outer"}, wanted)
+    return ThriftDecoder.of({"file": str(outer), "struct": "Outer"}, wanted)
 
 
 def test_the_checksum_covers_what_a_file_includes(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from google.protobuf import descriptor_pb2
 from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.protobuf import Protobuf, admission, batches
+from landfall.pipeline.decoders.protobuf import FixedProtobufDecoder, admission, batches
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from tests.support.protobuf_payloads import descriptors, inline, message
@@ -28,11 +28,13 @@ def declared(**columns: str) -> Wanted:
     )
 
 
-def decoder(proto: str, wanted: Wanted, **options: Any) -> Protobuf:
-    return Protobuf.of({"message": "a.M", "descriptors": inline(proto), **options}, wanted)
+def decoder(proto: str, wanted: Wanted, **options: Any) -> FixedProtobufDecoder:
+    return FixedProtobufDecoder.of(
+        {"message": "a.M", "descriptors": inline(proto), **options}, wanted
+    )
 
 
-def decode(of: Protobuf, *payloads: bytes) -> Decoded:
+def decode(of: FixedProtobufDecoder, *payloads: bytes) -> Decoded:
     return of.decode(filled(TopicPartition("t", 0), range(len(payloads)), list(payloads)))
 
 

@@ -14,7 +14,7 @@ from landfall.lane import Lane, sealed_through
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.snapshot import encode_state
-from landfall.publish.cursor import Cursor, Position, cursor_key
+from landfall.publish.cursor import Position, PublisherCursor, cursor_key
 from landfall.publish.following import Follower
 from landfall.store.memory import MemoryStore
 from tests.support.examples import share
@@ -179,8 +179,8 @@ def test_a_slot_that_is_missing_is_said() -> None:
     assert caught.value.reason is Reason.LEDGER_BROKEN
 
 
-def cursor(store: MemoryStore, name: str = "lake", destination: str = "here") -> Cursor:
-    return Cursor.of(store, (GROUP, LANE), name, destination)
+def cursor(store: MemoryStore, name: str = "lake", destination: str = "here") -> PublisherCursor:
+    return PublisherCursor.of(store, (GROUP, LANE), name, destination)
 
 
 def test_a_cursor_is_kept_by_name_and_belongs_to_a_destination() -> None:

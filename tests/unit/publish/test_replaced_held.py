@@ -18,9 +18,9 @@ from landfall.ledger import State
 from landfall.ledger.task_results import DecidedObject
 from landfall.publish import DueObjects, Hold
 from landfall.publish.building import publisher
-from landfall.publish.delta import MaintenanceOptions, _hold
-from landfall.publish.iceberg import IcebergTables, TableSettings
-from landfall.publish.iceberg.expiry import Limits, Naming, naming
+from landfall.publish.delta import DeltaMaintenanceOptions, _hold
+from landfall.publish.iceberg import IcebergTables, IcebergTableSettings
+from landfall.publish.iceberg.expiry import NamingSnapshots, SnapshotLimits, naming
 from landfall.publish.tables import TablePublisher
 from tests.support.cleaned_up import Cleaner
 from tests.support.lake import CLICKS, ORDERS, Lake, Landed, delta_lake, iceberg_lake
@@ -51,7 +51,7 @@ def merge(lake: Lake, *numbers: int) -> ParquetMerge:
 def iceberg(root: Path, *, maintains: bool | None = None) -> Lake:
     """A table of three objects, each in a snapshot of its own."""
     lake = iceberg_lake(root)
-    settings = TableSettings({}, limits=Limits(100, 5 * DAY), maintains=maintains)
+    settings = IcebergTableSettings({}, limits=SnapshotLimits(100, 5 * DAY), maintains=maintains)
     connect: Callable[[], Any] = lake.connect
     made = replace(lake, connect=lambda: replace(connect(), settings=settings))
     for _ in range(3):
@@ -190,23 +190,25 @@ def test_a_catalog_that_does_not_answer_holds_what_it_may_name_and_nothing_else(
 
 def test_positions_of_snapshots_tell_which_objects_they_name() -> None:
     table = metadata(each_minute(20, others=(1, 11, 12)))
-    limits = Limits(100, timedelta(minutes=30))
+    limits = SnapshotLimits(100, timedelta(minutes=30))
 
-    def of(landed: int, replaced: int) -> Naming:
+    def of(landed: int, replaced: int) -> NamingSnapshots:
         return naming(table, KEY, (landed, replaced), limits, NOW)
 
-    assert of(1, 2) == Naming()  # snapshot 1, of another engine, is from before all own ones
+    assert (
+        of(1, 2) == NamingSnapshots()
+    )  # snapshot 1, of another engine, is from before all own ones
     assert (of(4, 5).count, of(4, 5).until_ms) == (1, NOW + 14 * 60_000)
     assert of(10, 11).count == 3  # snapshots 11 and 12 have what snapshot 10 has
     assert of(20, 25).refs == ("main",)
-    assert of(21, 25) == Naming()
+    assert of(21, 25) == NamingSnapshots()
     table.snapshots.remove(table.snapshots[9])
     assert of(10, 11).count == 2  # what snapshots 11 and 12 have is not known
 
 
 def test_old_snapshots_of_other_engines_and_heads_of_branches_do_not_expire() -> None:
     table = metadata(each_minute(20, others=(11, 12)), audited=5)
-    found = naming(table, KEY, (4, 13), Limits(100, timedelta(0)), NOW + DAY_MS)
+    found = naming(table, KEY, (4, 13), SnapshotLimits(100, timedelta(0)), NOW + DAY_MS)
 
     assert found.refs == ("audited",)
     assert found.count == 0
@@ -225,7 +227,7 @@ def test_each_version_of_a_delta_table_is_whole_until_it_is_old(tmp_path: Path) 
     lake.publish()
     tables: Any = lake.connect()
     hold = lake.landed.publisher(tables)
-    held = replace(hold, hold_of=lambda *at: _hold(MaintenanceOptions().age(), *at))
+    held = replace(hold, hold_of=lambda *at: _hold(DeltaMaintenanceOptions().age(), *at))
     driver = Cleaner(lake.landed.store, {"lake": lambda: held})
     driver.now = datetime(2026, 11, 21, 5, tzinfo=UTC)  # of the sample ledger's records
 

@@ -14,7 +14,7 @@ import pytest
 from landfall.api.spec import Output
 from landfall.errors import Stalled
 from landfall.ledger.names import object_names
-from landfall.reading.comparing import Amount, Difference, Lane, differences, total
+from landfall.reading.comparing import Amount, ComparedLane, FolderDifference, differences, total
 from landfall.reading.files import File
 from landfall.store.memory import MemoryStore
 from tests.support.readable import BODIES, EXTENSIONS, parquet
@@ -22,7 +22,7 @@ from tests.support.readable import BODIES, EXTENSIONS, parquet
 FOLDER = "clicks/dt=2026-11-21"
 
 
-def lane(format_: str, *objects: tuple[str, Sequence[Any]], **output: Any) -> Lane:
+def lane(format_: str, *objects: tuple[str, Sequence[Any]], **output: Any) -> ComparedLane:
     """A lane with these objects, by folder and rows."""
     store, files = MemoryStore(), []
     for n, (folder, rows) in enumerate(objects):
@@ -33,14 +33,14 @@ def lane(format_: str, *objects: tuple[str, Sequence[Any]], **output: Any) -> La
         store.create(key, body)
         files.append(File(key, 1, len(rows), len(body)))
     made_by = Output(url="file:///none", format=format_, **output)
-    return Lane(store, files, lambda _: made_by)
+    return ComparedLane(store, files, lambda _: made_by)
 
 
 def rows(*ids: int) -> list[dict[str, Any]]:
     return [{"id": n, "name": f"n{n}"} for n in ids]
 
 
-def compared(old: Lane, new: Lane, sample: int = 2) -> list[Difference]:
+def compared(old: ComparedLane, new: ComparedLane, sample: int = 2) -> list[FolderDifference]:
     return list(differences(old, new, sample))
 
 

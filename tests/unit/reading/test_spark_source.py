@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 
 from landfall.api.spec import Output
 from landfall.reading import File, RowSource
-from pyspark_landfall.source import Files, Options, PruningReader, packed
+from pyspark_landfall.source import Files, PruningReader, ReadOptions, packed
 from pyspark_landfall.types import arrow_schema, spark_schema
 
 SOURCE = RowSource(Output(url="file:///x"), {}, pa.schema([]), ("shop", "0"), {})
@@ -102,7 +102,7 @@ def test_tasks_are_about_so_large_and_never_split_a_file() -> None:
 )
 def test_wrong_options_are_named(given: dict[str, str], message: str) -> None:
     def read() -> object:
-        options = Options(given)
+        options = ReadOptions(given)
         return options.number("slot", 0), options.choice, options.open()
 
     with pytest.raises(ValueError, match=message):
@@ -110,7 +110,7 @@ def test_wrong_options_are_named(given: dict[str, str], message: str) -> None:
 
 
 def test_options_choose_output_partitions() -> None:
-    options = Options({"OUTPUTPARTITION": "dt=1", "since": "2026-11-21T04:00:00"})
+    options = ReadOptions({"OUTPUTPARTITION": "dt=1", "since": "2026-11-21T04:00:00"})
 
     assert options.choice == {
         "output_partition": "dt=1",

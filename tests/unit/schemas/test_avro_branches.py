@@ -9,8 +9,8 @@ from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.avro.rows import AvroRows
 from landfall.pipeline.decoders.confluent import Framing
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
-from landfall.schemas import Reference, RegisteredSchema, SchemaKind
-from landfall.schemas.avro import Avro, RegistrySchemas
+from landfall.schemas import RegisteredSchema, SchemaKind, SchemaReference
+from landfall.schemas.avro import AvroDecoder, RegistrySchemas
 from tests.support.avro import Declared, encoded
 from tests.support.decoded import as_list
 from tests.support.registered import errors, framed, knows, records, values, wanted
@@ -34,7 +34,7 @@ DELETED: Declared = {
 REGISTERED = RegisteredSchema(
     SchemaKind.AVRO,
     json.dumps(["null", "ev.Created", "ev.Deleted"]),
-    (Reference("c", json.dumps(CREATED)), Reference("d", json.dumps(DELETED))),
+    (SchemaReference("c", json.dumps(CREATED)), SchemaReference("d", json.dumps(DELETED))),
 )
 EVENTS: list[Any] = [
     ("ev.Created", {"id": 1, "at": 10, "who": "ann"}),
@@ -129,7 +129,9 @@ def test_own_columns_stay_one_struct_of_all_branches() -> None:
 
 @pytest.mark.parametrize("schema", [["null", CREATED], [CREATED, "null"]])
 def test_an_optional_record_is_a_record(schema: Declared) -> None:
-    decoder = Avro.of({"schema": json.dumps(schema)}, Wanted((("at",), SCHEMA_NAME), json=True))
+    decoder = AvroDecoder.of(
+        {"schema": json.dumps(schema)}, Wanted((("at",), SCHEMA_NAME), json=True)
+    )
     payloads = [encoded(schema, event) for event in ({"id": 1, "at": 10, "who": "ann"}, None)]
 
     decoded = decoder.decode(records(*payloads))
@@ -143,21 +145,21 @@ def test_a_field_is_refused_if_no_branch_has_it() -> None:
     options = {"schema": json.dumps([CREATED, DELETED])}
 
     for path in ("at", "why", "Created.who"):
-        Avro.of(options, wanted(path))
+        AvroDecoder.of(options, wanted(path))
     with pytest.raises(ValueError, match="no field 'when' in the Avro schema"):
-        Avro.of(options, wanted("when"))
+        AvroDecoder.of(options, wanted("when"))
     with pytest.raises(ValueError, match=r"no field 'Deleted\.who' in the Avro schema"):
-        Avro.of(options, wanted("Deleted.who"))
+        AvroDecoder.of(options, wanted("Deleted.who"))
 
 
 def test_a_union_of_other_types_is_no_object() -> None:
     with pytest.raises(ValueError, match="no record"):
-        Avro.of({"schema": json.dumps([CREATED, "string"])}, wanted(json=True))
+        AvroDecoder.of({"schema": json.dumps([CREATED, "string"])}, wanted(json=True))
 
 
 def test_payloads_of_one_branch_may_be_read_as_a_record() -> None:
     options = {"schema": json.dumps([CREATED, DELETED]), "readerSchema": json.dumps(DELETED)}
-    decoded = Avro.of(options, Wanted((SCHEMA_NAME,), json=True)).decode(
+    decoded = AvroDecoder.of(options, Wanted((SCHEMA_NAME,), json=True)).decode(
         records(*(encoded([CREATED, DELETED], event) for event in EVENTS if event))
     )
 

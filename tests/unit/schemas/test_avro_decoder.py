@@ -17,7 +17,7 @@ from landfall.ledger.task_results import FailedSlice, LandedSlice
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from landfall.schemas.avro import Avro
+from landfall.schemas.avro import AvroDecoder
 from landfall.schemas.cached import registry_at
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
@@ -58,7 +58,7 @@ def framed(schema_id: int, schema: Declared, value: object) -> bytes:
 def decode(
     values: Sequence[bytes | None], wanted: Wanted, registry: FakeRegistry, **options: object
 ) -> Decoded:
-    decoder = Avro.of({"registry": {"urls": [registry.url]}, **options}, wanted)
+    decoder = AvroDecoder.of({"registry": {"urls": [registry.url]}, **options}, wanted)
     return decoder.decode(filled(TopicPartition("orders", 0), range(len(values)), values))
 
 
@@ -185,7 +185,7 @@ def declared(*columns: tuple[str, str]) -> pa.Schema:
 
 
 def fixed(schema: Declared, wanted: Wanted, *values: object) -> Decoded:
-    decoder = Avro.of({"schema": json.dumps(schema)}, wanted)
+    decoder = AvroDecoder.of({"schema": json.dumps(schema)}, wanted)
     payloads = [encoded(schema, value) for value in values]
     return decoder.decode(filled(TopicPartition("orders", 0), range(len(values)), payloads))
 
@@ -276,13 +276,13 @@ def test_fields_are_numbers_and_text() -> None:
 )
 def test_wrong_options_are_named(options: dict[str, object], wanted: Wanted, error: str) -> None:
     with pytest.raises(ValueError, match=error):
-        Avro.of(options, wanted)
+        AvroDecoder.of(options, wanted)
 
 
 def test_a_schema_may_be_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "order.avsc"
     file.write_text(json.dumps(V1))
-    decoder = Avro.of({"schemaFile": str(file)}, ID_AND_WHO)
+    decoder = AvroDecoder.of({"schemaFile": str(file)}, ID_AND_WHO)
 
     payload = encoded(V1, {"id": 5, "who": "é"})
     decoded = decoder.decode(filled(TopicPartition("orders", 0), [7], [payload]))
@@ -303,7 +303,7 @@ def test_the_resource_names_the_registry() -> None:
     spec = parse_group(document).spec
     made = built_in.pipeline(spec).decoder
 
-    assert isinstance(made, Avro)
+    assert isinstance(made, AvroDecoder)
     document["spec"]["decode"] = {"format": "Avro"}
     with pytest.raises(Stalled, match=r"spec\.decode\.options: Avro needs one of"):
         built_in.pipeline(parse_group(document).spec)

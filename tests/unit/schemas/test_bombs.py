@@ -10,15 +10,21 @@ from landfall.errors import Retry
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.avro.rows import AvroRows
 from landfall.pipeline.decoders.confluent import Framing
-from landfall.pipeline.decoders.json import Json
-from landfall.pipeline.decoders.thrift import Thrift
-from landfall.schemas import Reference, RegisteredSchema, UnusableSchemaError, client, proto_files
+from landfall.pipeline.decoders.json import JsonDecoder
+from landfall.pipeline.decoders.thrift import ThriftDecoder
+from landfall.schemas import (
+    RegisteredSchema,
+    SchemaReference,
+    UnusableSchemaError,
+    client,
+    proto_files,
+)
 from landfall.schemas.avro import RegistrySchemas
 from landfall.schemas.client import RegistryClient, RegistryOptions
-from landfall.schemas.json_schema import MAX_APPLIED, JsonSchema, applied
+from landfall.schemas.json_schema import MAX_APPLIED, JsonSchemaDecoder, applied
 from landfall.schemas.json_schema import Options as JsonOptions
 from landfall.schemas.protobuf import Options as ProtobufOptions
-from landfall.schemas.protobuf import Protobuf
+from landfall.schemas.protobuf import ProtobufDecoder
 from tests.support.avro import encoded
 from tests.support.registered import errors, framed, knows, records, values, wanted
 from tests.support.schema_registry import FakeRegistry, schema_registry
@@ -30,7 +36,7 @@ EVERYTHING = Wanted(own_columns=True)
 def avro(schema: object, body: bytes, of: Wanted, *references: str) -> Decoded:
     """Decode one payload of a schema, between two of another one that must not suffer."""
     text = schema if isinstance(schema, str) else json.dumps(schema)
-    bad = RegisteredSchema("AVRO", text, tuple(Reference(each, each) for each in references))
+    bad = RegisteredSchema("AVRO", text, tuple(SchemaReference(each, each) for each in references))
     rows = RegistrySchemas(knows({1: bad, 2: GOOD}), None, None)
     good = framed(2, encoded(json.loads(GOOD.text), {"a": 7}))
     return AvroRows(rows, of, Framing("avro")).decode(records(good, framed(1, body), good))
@@ -118,13 +124,13 @@ def test_avro_references_in_a_circle_are_a_dead_letter() -> None:
 
 
 def protobuf(text: str, body: bytes, of: Wanted, **references: str) -> Decoded:
-    named = tuple(Reference(name, each) for name, each in references.items())
+    named = tuple(SchemaReference(name, each) for name, each in references.items())
     known = {
         1: RegisteredSchema("PROTOBUF", text, named),
         2: RegisteredSchema("PROTOBUF", 'syntax = "proto3"; message Good { string a = 1; }'),
     }
     good = framed(2, b"\0\x0a\x01x")
-    decoder = Protobuf(knows(known), ProtobufOptions(NOBODY), of)
+    decoder = ProtobufDecoder(knows(known), ProtobufOptions(NOBODY), of)
     return decoder.decode(records(good, framed(1, b"\0" + body), good))
 
 
@@ -229,10 +235,12 @@ def test_a_protoc_that_is_killed_says_nothing_about_the_schema(
 
 def json_schema(document: object, body: bytes, **references: object) -> Decoded:
     text = document if isinstance(document, str) else json.dumps(document)
-    named = tuple(Reference(name, json.dumps(each)) for name, each in references.items())
+    named = tuple(SchemaReference(name, json.dumps(each)) for name, each in references.items())
     known = {1: RegisteredSchema("JSON", text, named), 2: RegisteredSchema("JSON", "{}")}
     of = wanted("a")
-    made = JsonSchema(Json.of({}, of), JsonOptions(registry=NOBODY), of, knows(known), None)
+    made = JsonSchemaDecoder(
+        JsonDecoder.of({}, of), JsonOptions(registry=NOBODY), of, knows(known), None
+    )
     good = framed(2, b'{"a":1}')
     return made.decode(records(good, framed(1, body), good))
 
@@ -316,11 +324,13 @@ def structs(levels: int, *fields: str) -> str:
 def test_a_thrift_struct_with_too_many_fields_has_no_columns_of_its_own(idl: str) -> None:
     options = {"struct": "S0", "idl": idl}
 
-    decoded = Thrift.of(options, wanted("a")).decode(records(bytes.fromhex("0800010000000700")))
+    decoded = ThriftDecoder.of(options, wanted("a")).decode(
+        records(bytes.fromhex("0800010000000700"))
+    )
 
     assert values(decoded, "a") == [7]
     with pytest.raises(ValueError, match="struct S0 has more than 20000 fields"):
-        Thrift.of(options, EVERYTHING)
+        ThriftDecoder.of(options, EVERYTHING)
 
 
 @pytest.fixture

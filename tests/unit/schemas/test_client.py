@@ -14,9 +14,9 @@ from landfall.errors import Retry, SchemasAway, SchemasDenied, cause
 from landfall.pipeline import bounded_cache
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import (
-    Reference,
     RegisteredSchema,
     SchemaKind,
+    SchemaReference,
     UnusableSchemaError,
     encode_schema,
 )
@@ -79,7 +79,7 @@ def test_references_come_before_what_uses_them(registry: FakeRegistry) -> None:
     found = client(registry.url).by_id(7)
 
     assert found is not None
-    assert found.references == (Reference("b", "B"), Reference("a", "A"))
+    assert found.references == (SchemaReference("b", "B"), SchemaReference("a", "A"))
 
 
 @pytest.mark.parametrize(
@@ -399,8 +399,8 @@ DIFFERENT = (
     LONG,
     RegisteredSchema("AVRO", '{"type": "long", "logicalType": "timestamp-millis"}'),
     RegisteredSchema(SchemaKind.JSON, '"long"'),
-    RegisteredSchema("AVRO", '"long"', (Reference("a", '"int"'),)),
-    RegisteredSchema("AVRO", '"long"', (Reference("b", '"int"'),)),
+    RegisteredSchema("AVRO", '"long"', (SchemaReference("a", '"int"'),)),
+    RegisteredSchema("AVRO", '"long"', (SchemaReference("b", '"int"'),)),
     RegisteredSchema(SchemaKind.PROTOBUF, 'syntax = "proto3";'),
     RegisteredSchema(SchemaKind.PROTOBUF, 'syntax  = "proto3";'),
 )

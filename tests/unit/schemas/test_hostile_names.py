@@ -24,10 +24,10 @@ from landfall.errors import Retry, SchemasAway
 from landfall.pipeline.decoders import Decoded
 from landfall.pipeline.decoders.avro.rows import AvroRows
 from landfall.pipeline.decoders.confluent import Framing
-from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.schemas import (
-    Reference,
     RegisteredSchema,
+    SchemaReference,
     UnusableSchemaError,
     client,
     proto_files,
@@ -36,10 +36,10 @@ from landfall.schemas import (
 from landfall.schemas.avro import RegistrySchemas
 from landfall.schemas.cached import ASKS_BETWEEN, CachedRegistry
 from landfall.schemas.client import RegistryClient, RegistryOptions
-from landfall.schemas.json_schema import JsonSchema
+from landfall.schemas.json_schema import JsonSchemaDecoder
 from landfall.schemas.json_schema import Options as JsonOptions
 from landfall.schemas.protobuf import Options as ProtobufOptions
-from landfall.schemas.protobuf import Protobuf
+from landfall.schemas.protobuf import ProtobufDecoder
 from tests.support.examples import share
 from tests.support.registered import errors, framed, knows, records, wanted
 from tests.support.schema_registry import schema_registry
@@ -68,11 +68,11 @@ MAIN = described("a.proto")
 
 
 def protobuf(text: str, *references: tuple[str, str]) -> RegisteredSchema:
-    return RegisteredSchema("PROTOBUF", text, tuple(Reference(*each) for each in references))
+    return RegisteredSchema("PROTOBUF", text, tuple(SchemaReference(*each) for each in references))
 
 
 def decode_protobuf(schema: RegisteredSchema) -> Decoded:
-    decoder = Protobuf(knows({7: schema}), ProtobufOptions(NOBODY), wanted("a"))
+    decoder = ProtobufDecoder(knows({7: schema}), ProtobufOptions(NOBODY), wanted("a"))
     return decoder.decode(records(framed(7, b"\0")))
 
 
@@ -83,7 +83,9 @@ def decode_avro(schema: RegisteredSchema) -> Decoded:
 
 def decode_json(schema: RegisteredSchema) -> Decoded:
     of = wanted("a")
-    made = JsonSchema(Json.of({}, of), JsonOptions(registry=NOBODY), of, knows({7: schema}), None)
+    made = JsonSchemaDecoder(
+        JsonDecoder.of({}, of), JsonOptions(registry=NOBODY), of, knows({7: schema}), None
+    )
     return made.decode(records(framed(7, b'{"a":1}')))
 
 
@@ -402,7 +404,7 @@ def test_names_of_other_languages_raise_nothing(
     text: Callable[[str], str],
 ) -> None:
     for used in ("Q", name):
-        schema = RegisteredSchema(kind, main(name), (Reference(name, text(used)),))
+        schema = RegisteredSchema(kind, main(name), (SchemaReference(name, text(used)),))
         decoded = decode(schema)
 
         assert all(reason.encode() for reason in errors(decoded).values())
@@ -440,15 +442,15 @@ def test_no_content_of_a_schema_fails_a_slice(main: object, other: object) -> No
     record = json.dumps({**RECORD, "fields": [{"name": "a", "type": main}]}, ensure_ascii=False)
 
     for avro in (text, record):
-        decode_avro(RegisteredSchema("AVRO", avro, (Reference("Q", reference),)))
-    decode_json(RegisteredSchema("JSON", text, (Reference("a.json", reference),)))
+        decode_avro(RegisteredSchema("AVRO", avro, (SchemaReference("Q", reference),)))
+    decode_json(RegisteredSchema("JSON", text, (SchemaReference("a.json", reference),)))
 
 
 def test_a_type_of_a_type_in_a_reference_is_read() -> None:
     reference = json.dumps({"type": ["null", "int"]})
 
     decoded = decode_avro(
-        RegisteredSchema("AVRO", json.dumps(RECORD), (Reference("x", reference),))
+        RegisteredSchema("AVRO", json.dumps(RECORD), (SchemaReference("x", reference),))
     )
 
     assert "TypeError" not in str(errors(decoded))

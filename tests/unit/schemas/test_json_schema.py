@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from landfall.pipeline.decoders import Decoder, Wanted
-from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
-from landfall.schemas import Reference, RegisteredSchema
+from landfall.schemas import RegisteredSchema, SchemaReference
 from landfall.schemas.cached import CachedRegistry
 from landfall.schemas.client import RegistryOptions
-from landfall.schemas.json_schema import JsonSchema, Options, Validator
+from landfall.schemas.json_schema import JsonSchemaDecoder, Options, Validator
 from tests.support.decoded import as_list
 from tests.support.registered import (
     GUID,
@@ -36,7 +36,7 @@ USES = {"type": "object", "properties": {"order": {"$ref": "order.json"}}}
 
 
 def schema(document: object, *references: tuple[str, object]) -> RegisteredSchema:
-    listed = tuple(Reference(name, json.dumps(each)) for name, each in references)
+    listed = tuple(SchemaReference(name, json.dumps(each)) for name, each in references)
     return RegisteredSchema("JSON", json.dumps(document), listed)
 
 
@@ -50,7 +50,7 @@ SCHEMAS: Mapping[int | str, RegisteredSchema] = {
 
 def decoder(of: Wanted, registry: CachedRegistry | None = None, **options: Any) -> Decoder:
     read = Options(registry=RegistryOptions(("http://nobody",)), **options)
-    return JsonSchema(Json.of({}, of), read, of, registry or knows(SCHEMAS), None)
+    return JsonSchemaDecoder(JsonDecoder.of({}, of), read, of, registry or knows(SCHEMAS), None)
 
 
 def payload(schema_id: int, document: object) -> bytes:
@@ -212,23 +212,23 @@ def test_routes_have_the_name_and_the_id_of_the_schema() -> None:
 def test_the_only_schema_has_a_name_and_no_id(validate: bool) -> None:
     options = {"schema": json.dumps({**ORDER, "title": "Order"}), "validate": validate}
 
-    decoded = JsonSchema.of(options, Wanted((SCHEMA_NAME, ("id",)))).decode(
+    decoded = JsonSchemaDecoder.of(options, Wanted((SCHEMA_NAME, ("id",)))).decode(
         records(b'{"id":1}', None)
     )
 
     assert as_list(decoded.fields[SCHEMA_NAME]) == ["Order", None]
     with pytest.raises(ValueError, match=r"\{schema:id\} needs decode\.registry"):
-        JsonSchema.of(options, Wanted((SCHEMA_ID,)))
+        JsonSchemaDecoder.of(options, Wanted((SCHEMA_ID,)))
 
 
 @pytest.mark.parametrize("of", [Wanted(own_columns=True), Wanted(bodies=True)])
 def test_a_json_schema_has_no_columns(of: Wanted) -> None:
     with pytest.raises(ValueError, match=r"declare decode\.columns"):
-        JsonSchema.of({"schema": "{}"}, of)
+        JsonSchemaDecoder.of({"schema": "{}"}, of)
 
 
 def test_one_schema_may_be_given_for_all_payloads() -> None:
-    made = JsonSchema.of({"schema": json.dumps(ORDER)}, wanted("id"))
+    made = JsonSchemaDecoder.of({"schema": json.dumps(ORDER)}, wanted("id"))
 
     decoded = made.decode(records(b'{"id":1}', b'{"who":"ann"}', None))
 
@@ -241,11 +241,11 @@ def test_the_file_of_a_schema_is_pinned(tmp_path: Path) -> None:
     file = tmp_path / "order.json"
     file.write_text(json.dumps(ORDER))
 
-    made = JsonSchema.of({"schemaFile": str(file)}, wanted("id"))
+    made = JsonSchemaDecoder.of({"schemaFile": str(file)}, wanted("id"))
 
     assert [each.path for each in made.files] == [str(file)]
     with pytest.raises(ValueError, match=r"order\.json"):
-        JsonSchema.of({"schemaFile": str(file), "sha256": "0" * 64}, wanted())
+        JsonSchemaDecoder.of({"schemaFile": str(file), "sha256": "0" * 64}, wanted())
 
 
 @pytest.mark.parametrize(
@@ -262,4 +262,4 @@ def test_the_file_of_a_schema_is_pinned(tmp_path: Path) -> None:
 )
 def test_wrong_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        JsonSchema.of(options, wanted())
+        JsonSchemaDecoder.of(options, wanted())

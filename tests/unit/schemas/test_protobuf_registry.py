@@ -12,11 +12,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
-from landfall.schemas import Reference, RegisteredSchema
+from landfall.schemas import RegisteredSchema, SchemaReference
 from landfall.schemas.cached import CachedRegistry
 from landfall.schemas.client import RegistryOptions
 from landfall.schemas.proto_files import file_set
-from landfall.schemas.protobuf import Options, Protobuf
+from landfall.schemas.protobuf import Options, ProtobufDecoder
 from tests.support.decoded import as_list
 from tests.support.registered import (
     GUID,
@@ -49,7 +49,7 @@ AMOUNT = 'syntax = "proto3"; package money; message Amount { int64 cents = 1; }'
 
 
 def protobuf(text: str, *references: tuple[str, str]) -> RegisteredSchema:
-    return RegisteredSchema("PROTOBUF", text, tuple(Reference(*each) for each in references))
+    return RegisteredSchema("PROTOBUF", text, tuple(SchemaReference(*each) for each in references))
 
 
 compiled = cache(file_set)
@@ -63,7 +63,7 @@ def described(schema: RegisteredSchema) -> RegisteredSchema:
         return base64.b64encode(file.SerializeToString()).decode()
 
     main = known.pop("landfall-schema.proto")
-    mine = tuple(Reference(r.name, text(known[r.name])) for r in schema.references)
+    mine = tuple(SchemaReference(r.name, text(known[r.name])) for r in schema.references)
     return RegisteredSchema("PROTOBUF", text(main), mine)
 
 
@@ -80,9 +80,9 @@ SCHEMAS = {1: protobuf(V1), 2: protobuf(V2), 3: protobuf(USES, ("money/amount.pr
 FIRST = b"\0"
 
 
-def decoder(of: Wanted, registry: CachedRegistry | None = None, **options: Any) -> Protobuf:
+def decoder(of: Wanted, registry: CachedRegistry | None = None, **options: Any) -> ProtobufDecoder:
     read = Options(RegistryOptions(("http://nobody",)), **options)
-    return Protobuf(registry or knows(SCHEMAS), read, of)
+    return ProtobufDecoder(registry or knows(SCHEMAS), read, of)
 
 
 def click(schema_id: int, **content: Any) -> bytes:
@@ -320,12 +320,14 @@ def test_given_descriptors_need_no_registry() -> None:
     content = base64.b64encode(file_set(SCHEMAS[1]).SerializeToString()).decode()
     options = {"registry": {"urls": ["http://nobody"]}, "descriptors": content}
 
-    made = Protobuf.of({**options, "message": "shop.Meta"}, wanted("host"))
+    made = ProtobufDecoder.of({**options, "message": "shop.Meta"}, wanted("host"))
     decoded: Decoded = made.decode(records(message(SCHEMAS[1], "shop.Meta", host="h")))
 
     assert values(decoded, "host") == ["h"]
     with pytest.raises(ValueError, match="unknown option framing"):
-        Protobuf.of({"registry": {"urls": ["http://nobody"]}, "framing": "Confluent"}, wanted())
+        ProtobufDecoder.of(
+            {"registry": {"urls": ["http://nobody"]}, "framing": "Confluent"}, wanted()
+        )
 
 
 def test_each_version_has_columns_of_its_own() -> None:

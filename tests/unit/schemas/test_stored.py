@@ -9,9 +9,9 @@ from landfall.ledger import digest
 from landfall.ledger.names import object_names
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import (
-    Reference,
     RegisteredSchema,
     SchemaKind,
+    SchemaReference,
     decode_schema,
     encode_schema,
 )
@@ -20,7 +20,7 @@ from landfall.schemas.stored import StoredSchemas, registry_name
 from landfall.store.memory import MemoryStore
 
 LONG = RegisteredSchema("AVRO", '"long"')
-TEXT = RegisteredSchema("AVRO", ' "string" ', (Reference("a.B", '{"type": "int"}'),))
+TEXT = RegisteredSchema("AVRO", ' "string" ', (SchemaReference("a.B", '{"type": "int"}'),))
 HERE = registry_name("http://registry:8081")
 GUID = "89791762-2336-4186-9674-299b90a802e2"
 
@@ -71,7 +71,7 @@ def test_a_schema_with_references_comes_back_whole(stored: StoredSchemas) -> Non
     stored.keep(used(TEXT))
 
     assert stored.find(HERE, "7") == RegisteredSchema(
-        SchemaKind.AVRO, '"string"', (Reference("a.B", '{"type":"int"}'),)
+        SchemaKind.AVRO, '"string"', (SchemaReference("a.B", '{"type":"int"}'),)
     )
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from landfall.errors import Retry
 from landfall.store.copying import copied, read_exactly
-from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
+from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
 from tests.support.stores import uploaded
 
 
@@ -15,7 +15,7 @@ def store_with(plan: Scripted, **settings: int) -> MemoryStore:
 
 
 def test_an_upload_that_cannot_be_filled_is_discarded() -> None:
-    store = store_with(Scripted({Operation.PUT_COPY: [Fault.THROTTLED]}))
+    store = store_with(Scripted({Operation.PUT_COPY: [CallFault.THROTTLED]}))
 
     with pytest.raises(Retry):
         copied(store, "data/1", 10, "copy", "token-2")
@@ -24,7 +24,7 @@ def test_an_upload_that_cannot_be_filled_is_discarded() -> None:
 
 
 def test_the_failure_is_raised_though_nothing_can_be_discarded() -> None:
-    script = {Operation.PUT_COPY: [Fault.THROTTLED], Operation.ABORT: [Fault.CONFLICT]}
+    script = {Operation.PUT_COPY: [CallFault.THROTTLED], Operation.ABORT: [CallFault.CONFLICT]}
     store = store_with(Scripted(script))
 
     with pytest.raises(Retry, match="throttled"):

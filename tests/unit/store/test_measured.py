@@ -7,7 +7,7 @@ from landfall.errors import Retry
 from landfall.lane.stores import with_ledger
 from landfall.objects import UploadLost
 from landfall.store.measured import StoreCalls, measured
-from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
+from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
 from tests.support.stores import uploaded
 
 
@@ -39,7 +39,7 @@ def test_calls_are_counted_and_timed() -> None:
 
 def test_a_refusal_and_a_missing_answer_are_different_outcomes() -> None:
     calls = StoreCalls()
-    memory = MemoryStore(plan=Scripted({Operation.CREATE: [Fault.THROTTLED]}))
+    memory = MemoryStore(plan=Scripted({Operation.CREATE: [CallFault.THROTTLED]}))
     store = measured(memory, ["gcs"], calls)
     with pytest.raises(Retry):
         store.create("slots/0", b"first")

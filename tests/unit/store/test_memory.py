@@ -10,15 +10,15 @@ import pytest
 from landfall.errors import Retry
 from landfall.objects import UploadLost
 from landfall.store import Created
-from landfall.store.memory import Call, Fault, MemoryStore, Operation, Random, Scripted
+from landfall.store.memory import Call, CallFault, MemoryStore, Operation, Random, Scripted
 from tests.support.stores import content, uploaded
 
 T = TypeVar("T")
-NO_EFFECT = [Fault.REQUEST_LOST, Fault.THROTTLED, Fault.CONFLICT, Fault.ERROR_BODY]
+NO_EFFECT = [CallFault.REQUEST_LOST, CallFault.THROTTLED, CallFault.CONFLICT, CallFault.ERROR_BODY]
 
 
 @pytest.mark.parametrize("fault", NO_EFFECT)
-def test_a_create_that_went_nowhere_can_be_tried_again(fault: Fault) -> None:
+def test_a_create_that_went_nowhere_can_be_tried_again(fault: CallFault) -> None:
     store = MemoryStore(Scripted({Operation.CREATE: [fault]}))
 
     with pytest.raises(Retry, match=f"^create slots/0: {fault}$"):
@@ -28,7 +28,7 @@ def test_a_create_that_went_nowhere_can_be_tried_again(fault: Fault) -> None:
 
 
 def test_a_create_whose_answer_was_lost_is_there() -> None:
-    store = MemoryStore(Scripted({Operation.CREATE: [Fault.ANSWER_LOST]}))
+    store = MemoryStore(Scripted({Operation.CREATE: [CallFault.ANSWER_LOST]}))
 
     with pytest.raises(Retry):
         store.create("slots/0", b"mine")
@@ -37,14 +37,14 @@ def test_a_create_whose_answer_was_lost_is_there() -> None:
 
 
 def test_a_create_repeated_by_the_client_library_is_taken_by_itself() -> None:
-    store = MemoryStore(Scripted({Operation.CREATE: [Fault.REPEATED]}))
+    store = MemoryStore(Scripted({Operation.CREATE: [CallFault.REPEATED]}))
 
     assert store.create("slots/0", b"mine") is Created.TAKEN
     assert store.read("slots/0") == b"mine"
 
 
 def test_a_late_create_finds_the_slot_taken() -> None:
-    store = MemoryStore(Scripted({Operation.CREATE: [Fault.LATE]}))
+    store = MemoryStore(Scripted({Operation.CREATE: [CallFault.LATE]}))
     with pytest.raises(Retry):
         store.create("slots/0", b"zombie")
 
@@ -54,9 +54,9 @@ def test_a_late_create_finds_the_slot_taken() -> None:
 
 
 @pytest.mark.parametrize("repeat_completes", [True, False])
-@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.REPEATED])
+@pytest.mark.parametrize("fault", [CallFault.ANSWER_LOST, CallFault.REPEATED])
 def test_a_completion_with_a_lost_answer_is_proven_by_its_object(
-    fault: Fault, repeat_completes: bool
+    fault: CallFault, repeat_completes: bool
 ) -> None:
     store = MemoryStore(Scripted({Operation.COMPLETE: [fault]}), repeat_completes=repeat_completes)
     upload = uploaded(store, "data/1")
@@ -67,8 +67,8 @@ def test_a_completion_with_a_lost_answer_is_proven_by_its_object(
     assert content(store, "data/1") == b"body"
 
 
-@pytest.mark.parametrize("fault", [*NO_EFFECT, Fault.LATE])
-def test_a_completion_without_effect_is_to_be_tried_again(fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [*NO_EFFECT, CallFault.LATE])
+def test_a_completion_without_effect_is_to_be_tried_again(fault: CallFault) -> None:
     store = MemoryStore(Scripted({Operation.COMPLETE: [fault]}))
     upload = uploaded(store, "data/1")
 
@@ -82,7 +82,7 @@ def test_a_completion_without_effect_is_to_be_tried_again(fault: Fault) -> None:
 
 
 def test_a_decided_upload_that_a_lifecycle_rule_aborts_is_lost() -> None:
-    store = MemoryStore(Scripted({Operation.COMPLETE: [Fault.EXPIRED]}))
+    store = MemoryStore(Scripted({Operation.COMPLETE: [CallFault.EXPIRED]}))
 
     with pytest.raises(UploadLost):
         store.complete(uploaded(store, "data/1"))
@@ -103,7 +103,7 @@ class Killed(BaseException):
 @pytest.mark.parametrize("last_call", range(5))
 def test_a_plan_can_stop_a_driver_at_any_call(moment: str, last_call: int) -> None:
     class Killer(Scripted):
-        def before(self, call: Call) -> Fault | None:
+        def before(self, call: Call) -> CallFault | None:
             fault = super().before(call)
             if (moment, call.number) == ("before", last_call):
                 raise Killed
@@ -138,7 +138,7 @@ def test_random_faults_are_those_of_the_seed() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_tried_again_long_enough_everything_lands_whatever_goes_wrong(seed: int) -> None:
-    faults = tuple(fault for fault in Fault if fault is not Fault.EXPIRED)
+    faults = tuple(fault for fault in CallFault if fault is not CallFault.EXPIRED)
     store = MemoryStore(Random(seed, 0.4, faults), repeat_completes=seed % 2 == 0)
 
     upload = patiently(lambda: uploaded(store, "data/1", [b"one", b"two"]))

@@ -9,7 +9,7 @@ from landfall.errors import Reason, Stalled, StoreDenied
 from landfall.lane.stores import with_ledger
 from landfall.objects import ObjectStat, Part, Upload
 from landfall.store import Created
-from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
+from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
 from landfall.store.probe import PREFIX, probe
 from landfall.store.routed import RoutedStore
 
@@ -109,7 +109,12 @@ def test_a_broken_store_is_refused(broken: type[MemoryStore], message: str) -> N
 def test_a_good_store_is_not_refused_for_a_lost_answer() -> None:
     probe(
         MemoryStore(
-            Scripted({Operation.CREATE: [Fault.REPEATED] * 8, Operation.COMPLETE: [Fault.REPEATED]})
+            Scripted(
+                {
+                    Operation.CREATE: [CallFault.REPEATED] * 8,
+                    Operation.COMPLETE: [CallFault.REPEATED],
+                }
+            )
         )
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from landfall.errors import Reason, Retry, Stalled
 from landfall.objects import ObjectStat, Part, Upload, UploadLost
-from landfall.store.memory import Call, Fault, MemoryStore, NoFaults, Operation, Scripted
+from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults, Operation, Scripted
 from landfall.store.retirement import ensure_retired
 from tests.support.stores import uploaded
 
@@ -65,7 +65,7 @@ class Interrupted(NoFaults):
     other: Callable[[], object] = lambda: None
     reached: bool = False
 
-    def before(self, call: Call) -> Fault | None:
+    def before(self, call: Call) -> CallFault | None:
         if call.number == self.number and not self.reached:
             self.reached = True
             self.other()
@@ -109,10 +109,10 @@ def test_a_completion_at_any_moment_brings_nothing_back(
 
 
 @pytest.mark.parametrize("settings", STORES, ids=["used up", "keeps parts"])
-@pytest.mark.parametrize("fault", [*Fault])
+@pytest.mark.parametrize("fault", [*CallFault])
 @pytest.mark.parametrize("operation", [Operation.DROP, Operation.STAT, Operation.RETIRE])
 def test_a_retirement_that_fails_is_repeated(
-    settings: dict[str, bool], fault: Fault, operation: Operation
+    settings: dict[str, bool], fault: CallFault, operation: Operation
 ) -> None:
     plan = Scripted()
     store = MemoryStore(plan, **settings)
@@ -131,7 +131,7 @@ def test_a_retirement_that_fails_is_repeated(
 
 
 def test_a_store_that_keeps_parts_makes_an_object_again_until_they_are_dropped() -> None:
-    plan = Scripted({Operation.DROP: [Fault.REQUEST_LOST]})
+    plan = Scripted({Operation.DROP: [CallFault.REQUEST_LOST]})
     store = MemoryStore(plan, keeps_parts=True)
     upload = uploaded(store, "data/1")
     store.complete(upload)

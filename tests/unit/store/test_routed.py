@@ -25,7 +25,7 @@ from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload
 from landfall.store import Created, Store
 from landfall.store.copying import copied
-from landfall.store.memory import Call, Fault, MemoryStore, NoFaults
+from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults
 from landfall.store.probe import probe, probe_replacing
 from landfall.store.routed import LettersStore, RoutedStore
 from tests.support.fakes import group
@@ -298,7 +298,7 @@ def test_what_is_in_an_unknown_place_is_unreachable_and_not_absent(ledger: Store
 
 
 class Refuses(NoFaults):
-    def before(self, call: Call) -> Fault | None:
+    def before(self, call: Call) -> CallFault | None:
         raise StoreDenied(f"{call.operation} {call.key}: 403 AccessDenied")
 
 

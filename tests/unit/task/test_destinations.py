@@ -15,7 +15,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice
 from landfall.store import Store
 from landfall.store.file import FileStore
-from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
+from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
 from landfall.task import Batch
 from landfall.task.destinations import Destinations
 from landfall.task.landing import LandingDeps, land_with
@@ -111,8 +111,10 @@ def test_a_group_without_destinations_claims_none() -> None:
     assert list(store.list_after("")) == []
 
 
-@pytest.mark.parametrize("fault", [Fault.REQUEST_LOST, Fault.ANSWER_LOST, Fault.THROTTLED])
-def test_a_slice_whose_claim_fails_is_tried_again(fault: Fault) -> None:
+@pytest.mark.parametrize(
+    "fault", [CallFault.REQUEST_LOST, CallFault.ANSWER_LOST, CallFault.THROTTLED]
+)
+def test_a_slice_whose_claim_fails_is_tried_again(fault: CallFault) -> None:
     store = MemoryStore(Scripted({Operation.CREATE: [fault]}))
 
     failed, again = land(store), land(store)
@@ -123,7 +125,7 @@ def test_a_slice_whose_claim_fails_is_tried_again(fault: Fault) -> None:
 
 
 def test_a_claim_whose_answer_was_lost_is_the_groups_own() -> None:
-    store = MemoryStore(Scripted({Operation.CREATE: [Fault.REPEATED] * 4}))
+    store = MemoryStore(Scripted({Operation.CREATE: [CallFault.REPEATED] * 4}))
 
     assert len(keys(land(store))) == 3
 

@@ -11,7 +11,7 @@ import pytest
 
 from landfall.errors import Retry, StoreAway
 from landfall.formats import Block
-from landfall.formats.jsonlines import Json
+from landfall.formats.jsonlines import JsonFormat
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice
 from landfall.pipeline.decoders import Decoded
@@ -73,12 +73,12 @@ class Striking:
 class StrikingFormat:
     """A format that refuses no row and fails when it encodes some."""
 
-    def __init__(self, inner: Json) -> None:
+    def __init__(self, inner: JsonFormat) -> None:
         self._inner = inner
 
     @classmethod
     def of(cls, options: Mapping[str, object]) -> "StrikingFormat":
-        return cls(Json.of(options))
+        return cls(JsonFormat.of(options))
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)

@@ -21,7 +21,7 @@ from landfall.objects import ListedFile
 from landfall.pipeline.records import Records
 from landfall.source import EndsEarly
 from landfall.store.memory import MemoryFiles, MemoryStore
-from landfall.task.feed_reader import FeedReader, OpenFeed
+from landfall.task.feed_reader import FeedReader, ReadableFeed
 
 KEYS = FeedKeys("clicks", "0", "in")
 TP = TopicPartition("in", 0)
@@ -55,7 +55,9 @@ class Feed:
             for first, parts in ((0, self.parts[:half]), (half, self.parts[half:]))
             if parts
         ]
-        reader = FeedReader(self.store, "clicks", "0", {"in": OpenFeed(self.source, self.reader)})
+        reader = FeedReader(
+            self.store, "clicks", "0", {"in": ReadableFeed(self.source, self.reader)}
+        )
         reader.expect([(TP, listed) for listed in lists])
         return reader.read(Slice(TP, OffsetRange(start, end)))
 

@@ -16,7 +16,7 @@ from landfall.errors import Reason, Retry, Stalled, StoreAway
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice, LandingRules
 from landfall.pipeline.decoders import Decoded
-from landfall.store.memory import Fault, MemoryStore, Operation, Scripted
+from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
 from landfall.task import Batch
 from landfall.task.landing import land
 from tests.support.slice_landing import (
@@ -274,7 +274,7 @@ def test_an_unexpected_error_can_be_distinguished_from_an_outage() -> None:
 
 @pytest.mark.parametrize("operation", [Operation.BEGIN, Operation.PUT_PART])
 def test_a_store_that_fails_one_slice_lands_the_others(operation: Operation) -> None:
-    store = MemoryStore(Scripted({operation: [None, Fault.THROTTLED]}))
+    store = MemoryStore(Scripted({operation: [None, CallFault.THROTTLED]}))
     slices = [Slice(TopicPartition("clicks", p), OffsetRange(0, 10)) for p in range(4)]
     log = {slice_.topic_partition: [click(o) for o in range(10)] for slice_ in slices}
 

@@ -17,7 +17,7 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger.names.object_names import parse_key
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.merged_objects import Mergeable
-from landfall.ledger.replace.replacement_lists import Replaced, Section, encode_list
+from landfall.ledger.replace.replacement_lists import ReplacementList, Section, encode_list
 from landfall.task.merging import NotMerged
 from tests.support.merging import READ_THROUGH, MergedFolder, blocks_of
 from tests.support.slice_landing import records_of
@@ -137,7 +137,7 @@ def test_duckdb_reads_merged_lines(tmp_path: Path) -> None:
 def test_lists_take_what_is_merged() -> None:
     merged = folder("Parquet").merged()
 
-    named, _ = encode_list("g", "0", Replaced(merged.retire, (merged.new,)))
+    named, _ = encode_list("g", "0", ReplacementList(merged.retire, (merged.new,)))
 
     assert (named.retired, named.retired_rows, named.objects, named.rows) == (3, 304, 1, 304)
 

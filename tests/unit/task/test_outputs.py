@@ -9,12 +9,12 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import ObjectKind
 from landfall.pipeline.records import of_columns
 from landfall.store.memory import MemoryStore
-from landfall.task.outputs import ObjectWriter, Outputs, Sizes
-from landfall.task.rows import ChosenRows, Layout
+from landfall.task.outputs import ObjectWriter, Outputs, OutputSizes
+from landfall.task.rows import ChosenRows, RowLayout
 from landfall.task.uploading import ObjectUpload, Uploader
 
 TP = TopicPartition("clicks", 0)
-PLAIN = Layout(timestamps=False, keys=False, headers=False)
+PLAIN = RowLayout(timestamps=False, keys=False, headers=False)
 BUDGET = 400_000
 
 
@@ -36,7 +36,7 @@ def rows(start: int, count: int, size: int) -> ChosenRows:
     return ChosenRows(PLAIN.rows(whole, None))
 
 
-def outputs(uploader: Uploader, sizes: Sizes, opened: list[str]) -> Outputs:
+def outputs(uploader: Uploader, sizes: OutputSizes, opened: list[str]) -> Outputs:
     def open_(partition: str, start: int) -> ObjectWriter:
         opened.append(f"{partition}_{start}")
         return ObjectWriter(
@@ -60,7 +60,7 @@ def test_1000_output_partitions_stay_within_the_budget(
     opened: list[str] = []
     held = []
     with Uploader(MemoryStore(), 10**6) as uploader:
-        open_objects = outputs(uploader, Sizes(block_bytes, 10**9, least_part_bytes), opened)
+        open_objects = outputs(uploader, OutputSizes(block_bytes, 10**9, least_part_bytes), opened)
         for chunk in range(6):
             for partition in range(1000):
                 open_objects.add(f"{partition}", rows(chunk * 1000 + partition, 1, 300))
@@ -76,7 +76,7 @@ def test_1000_output_partitions_stay_within_the_budget(
 def test_no_more_is_freed_than_half_of_the_budget_needs() -> None:
     opened: list[str] = []
     with Uploader(MemoryStore(), 10**6) as uploader:
-        open_objects = outputs(uploader, Sizes(10**9, 10**9, 10**9), opened)
+        open_objects = outputs(uploader, OutputSizes(10**9, 10**9, 10**9), opened)
         for partition, count in (("small", 10), ("large", 600), ("middle", 300)):
             open_objects.add(partition, rows(0, count, 500))
         open_objects.free_memory()
@@ -99,7 +99,7 @@ def test_a_block_ends_where_its_weight_is_reached() -> None:
     with Uploader(store, 10**6) as uploader:
         upload = ObjectUpload(uploader, "key", "token")
         written = ObjectWriter(
-            TP, ObjectKind.DATA, PLAIN, RecordingEncoder(), upload, Sizes(1000, 10**6, 1)
+            TP, ObjectKind.DATA, PLAIN, RecordingEncoder(), upload, OutputSizes(1000, 10**6, 1)
         )
         for start, count in ((0, 3), (3, 1), (4, 30), (34, 1)):
             written.add(rows(start, count, 84))  # a weight of 100 with ROW_BYTES
@@ -112,7 +112,7 @@ def test_a_block_ends_where_its_weight_is_reached() -> None:
 
 def test_an_object_ends_with_the_block_that_reaches_its_bytes() -> None:
     opened: list[str] = []
-    sizes = Sizes(1_000, 10**6, 1, object_bytes=2_500)
+    sizes = OutputSizes(1_000, 10**6, 1, object_bytes=2_500)
     with Uploader(MemoryStore(), 10**6) as uploader:
         open_objects = outputs(uploader, sizes, opened)
         for start in range(0, 100, 10):
@@ -129,7 +129,7 @@ def test_an_object_ends_before_it_has_more_parts_than_a_store_takes(
     monkeypatch.setattr("landfall.task.outputs.MAX_PARTS", 3)
     opened: list[str] = []
     with Uploader(MemoryStore(), 10**6) as uploader:
-        open_objects = outputs(uploader, Sizes(500, 500, 1), opened)
+        open_objects = outputs(uploader, OutputSizes(500, 500, 1), opened)
         for start in range(0, 50, 10):
             open_objects.add("a", rows(start, 10, 84))
         sealed = [one.landed() for one in open_objects.seal()]
@@ -157,7 +157,7 @@ def test_the_first_large_row_begins_an_object_that_takes_all_rows_after_it(
     whole = ChosenRows(PLAIN.rows(of_columns(TP, np.arange(len(sizes)), values), None))
     chunks = [whole] if at_once else [whole.part(n, n + 1) for n in range(len(sizes))]
     with Uploader(MemoryStore(), 10**6) as uploader:
-        limits = Sizes(10**9, 10**9, 10**9, large_row_bytes=90)
+        limits = OutputSizes(10**9, 10**9, 10**9, large_row_bytes=90)
         open_objects = outputs(uploader, limits, opened)
         for chunk in chunks:
             open_objects.add("one", chunk)
@@ -173,7 +173,7 @@ def test_large_rows_and_the_rows_of_an_object_end_objects_together() -> None:
     values = pa.array([b"x" * size for size in (5, 5, 5, 90, 5, 5)], pa.binary())
     whole = ChosenRows(PLAIN.rows(of_columns(TP, np.arange(6), values), None))
     with Uploader(MemoryStore(), 10**6) as uploader:
-        limits = Sizes(10**9, 10**9, 10**9, object_rows=2, large_row_bytes=90)
+        limits = OutputSizes(10**9, 10**9, 10**9, object_rows=2, large_row_bytes=90)
         open_objects = outputs(uploader, limits, opened)
         open_objects.add("one", whole)
         sealed = open_objects.seal()

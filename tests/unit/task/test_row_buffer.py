@@ -9,9 +9,9 @@ import pytest
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import of_columns
 from landfall.task.row_buffer import BufferedRows, PayloadRulesBuffer, RowBuffer, batch_bytes
-from landfall.task.rows import ChosenRows, Layout
+from landfall.task.rows import ChosenRows, RowLayout
 
-TYPED = Layout(timestamps=False, keys=False, headers=False, payloads=False)
+TYPED = RowLayout(timestamps=False, keys=False, headers=False, payloads=False)
 INT64 = pa.int64()
 NESTED = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from landfall.api.pod_spec import DriverPod, ExecutorPod, Model
-from landfall.api.route_pattern import Kind, tokens
+from landfall.api.route_pattern import TokenKind, tokens
 from landfall.api.spec.compact import FORMATS_WITH_FIELDS, Compact
 from landfall.api.spec.decode import Decode, TransformStep
 from landfall.api.spec.output import Output, Route
@@ -34,7 +34,7 @@ RAW_FORMAT = "SequenceFile"
 
 
 def _check_no_colon(path: str, pattern: str | None) -> None:
-    texts = (token.text for token in tokens(pattern or "") if token.kind is Kind.TEXT)
+    texts = (token.text for token in tokens(pattern or "") if token.kind is TokenKind.TEXT)
     if any(":" in text for text in texts):
         raise ValueError(f"{path}: names in HDFS have no colon: {pattern!r}")
 

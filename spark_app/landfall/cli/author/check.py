@@ -27,7 +27,7 @@ MAX_TOPICS_TRIED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class GroupFault:
     """A fault of a group file or of a thing that it names.
 
     Attributes:
@@ -54,7 +54,7 @@ def check(arguments: argparse.Namespace) -> ExitCode:
     """
     if arguments.lifecycle:
         return _show_lifecycle(arguments.groups)
-    found: list[Fault] = []
+    found: list[GroupFault] = []
     warnings: list[str] = []
     for path in arguments.groups:
         of_file = list(_faults(path, warnings, offline=arguments.offline))
@@ -88,7 +88,7 @@ def _show_lifecycle(paths: Iterable[Path]) -> ExitCode:
     return ExitCode.OK
 
 
-def _faults(path: Path, warnings: list[str], *, offline: bool) -> Iterator[Fault]:
+def _faults(path: Path, warnings: list[str], *, offline: bool) -> Iterator[GroupFault]:
     # Other commands need neither all stages nor Kafka.
     from landfall.driver.process import preflight  # noqa: PLC0415
 
@@ -165,26 +165,26 @@ def _of_sound_sections(path: Path, *, offline: bool) -> Iterator[LandfallError]:
             yield from preflight.server_faults(group, wrong)
 
 
-def _fault(path: Path, error: LandfallError, message: str = "") -> Fault:
+def _fault(path: Path, error: LandfallError, message: str = "") -> GroupFault:
     may_pass = not isinstance(error, Stalled | StoreDenied | LettersDenied)
     text = (message or " ".join(str(error).split())).removeprefix(f"{path}: ")
-    return Fault(path, cause(error, "Unavailable"), text, may_pass)
+    return GroupFault(path, cause(error, "Unavailable"), text, may_pass)
 
 
-def _show(path: Path, faults: Iterable[Fault], *, offline: bool) -> None:
+def _show(path: Path, faults: Iterable[GroupFault], *, offline: bool) -> None:
     lines = [_line(fault) for fault in faults]
     for line in lines or [f"{escape(str(path))}: ok{' (no server asked)' if offline else ''}"]:
         console.out().print(line)
 
 
-def _line(fault: Fault) -> str:
+def _line(fault: GroupFault) -> str:
     of = "" if fault.reason == Reason.SPEC_INVALID else f" ({fault.reason})"
     # A message about a line of YAML begins with the file already.
     place = "" if fault.message.startswith(f"{fault.file}:") else f"{fault.file}: "
     return escape(f"{place}{fault.message}{of}")
 
 
-def _as_json(faults: Iterable[Fault], warnings: Iterable[str]) -> dict[str, object]:
+def _as_json(faults: Iterable[GroupFault], warnings: Iterable[str]) -> dict[str, object]:
     return {
         "faults": [
             {

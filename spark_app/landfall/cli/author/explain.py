@@ -141,7 +141,7 @@ def _scalar(name: str, value: object) -> str:
     return _dumped(value, flow=True).strip()
 
 
-class _Dumper(yaml.SafeDumper):
+class _BlockTextDumper(yaml.SafeDumper):
     """Writes text of several lines as such, if YAML allows it."""
 
 
@@ -150,13 +150,13 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _text)
+_BlockTextDumper.add_representer(str, _text)
 
 
 def _dumped(value: object, *, flow: bool = False) -> str:
     text: str = yaml.dump(
         value,
-        Dumper=_Dumper,
+        Dumper=_BlockTextDumper,
         default_flow_style=flow,
         sort_keys=False,
         allow_unicode=True,

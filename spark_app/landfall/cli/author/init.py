@@ -52,7 +52,7 @@ Document = dict[str, Any]
 
 
 @dataclass
-class Draft:
+class GroupDraft:
     """A group that is being written.
 
     Attributes:
@@ -99,7 +99,7 @@ def init(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.OK
 
 
-def _draft(arguments: argparse.Namespace) -> Draft:
+def _draft(arguments: argparse.Namespace) -> GroupDraft:
     servers = arguments.bootstrap_servers
     if not servers and not os.environ.get("LANDFALL_KAFKA"):
         raise Stalled(
@@ -132,14 +132,14 @@ def _draft(arguments: argparse.Namespace) -> Draft:
     if not servers:
         comments["source", "kafka", "bootstrapServers"] = "the environment variable"
     notes = [f"Made by `landfall init --topic {arguments.topic}`."]
-    draft = Draft(document, comments, notes)
+    draft = GroupDraft(document, comments, notes)
     if not arguments.offline and not arguments.records:
         # A wrong address or URL is named before Kafka is asked.
-        _group(Draft({**document, "spec": {**document["spec"], "decode": {"format": "Raw"}}}))
+        _group(GroupDraft({**document, "spec": {**document["spec"], "decode": {"format": "Raw"}}}))
     return draft
 
 
-def _group(draft: Draft) -> ConsumerGroup:
+def _group(draft: GroupDraft) -> ConsumerGroup:
     """The group of a draft, as ``landfall check --offline`` accepts it."""
     # Other commands need not all stages.
     from landfall.driver.process.preflight import require_sound  # noqa: PLC0415
@@ -153,7 +153,7 @@ def _group(draft: Draft) -> ConsumerGroup:
     return group
 
 
-def _sample(draft: Draft, arguments: argparse.Namespace) -> Sequence[Records]:
+def _sample(draft: GroupDraft, arguments: argparse.Namespace) -> Sequence[Records]:
     """Some records of the topic; none if none are to be examined."""
     if arguments.records:
         file = RecordFile(arguments.records, "text", int(datetime.now(UTC).timestamp() * 1000))
@@ -171,7 +171,7 @@ def _sample(draft: Draft, arguments: argparse.Namespace) -> Sequence[Records]:
     return list(from_log(open_log(group), reader, Wish(arguments.topic, limit=SAMPLE)))
 
 
-def _guess(draft: Draft, sample: Sequence[Records], registry: str) -> None:
+def _guess(draft: GroupDraft, sample: Sequence[Records], registry: str) -> None:
     """Choose the decoder and the field that dates a record."""
     spec = draft.document["spec"]
     payloads = [p for records in sample for p in records.values.to_pylist() if p is not None]
@@ -206,7 +206,7 @@ def _objects(payloads: Sequence[bytes]) -> list[Mapping[str, Any]]:
 
 
 def _guess_json(
-    draft: Draft, sample: Sequence[Records], objects: Sequence[Mapping[str, Any]], total: int
+    draft: GroupDraft, sample: Sequence[Records], objects: Sequence[Mapping[str, Any]], total: int
 ) -> None:
     decode: Document = {"format": "Json"}
     seen = f"{console.counted(total, 'record')} looked at: JSON"
@@ -224,7 +224,7 @@ def _guess_json(
     draft.document["spec"]["decode"] = decode
 
 
-def _guess_schema(draft: Draft, sample: Sequence[Records], registry: str) -> None:
+def _guess_schema(draft: GroupDraft, sample: Sequence[Records], registry: str) -> None:
     spec = draft.document["spec"]
     if not registry:
         draft.notes.append(
@@ -272,7 +272,7 @@ def _leaves(value: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tu
             yield ".".join((*path, name)), inner
 
 
-def _dates(draft: Draft, decode: Document, sample: Sequence[Records]) -> int:
+def _dates(draft: GroupDraft, decode: Document, sample: Sequence[Records]) -> int:
     """How many records would land, in folders near the day on which Kafka got them."""
     document = {
         **draft.document,

@@ -28,13 +28,13 @@ from landfall.source import Bound, EndsEarly, Log, Reader
 from landfall.source.files import reader_of_feed
 from landfall.store import SourceFiles
 from landfall.store.memory import MemoryStore
-from landfall.task.feed_reader import FeedReader, OpenFeed
+from landfall.task.feed_reader import FeedReader, ReadableFeed
 
 _WIDER = 8
 """The factor by which more offsets are read if they had too few records."""
 
 
-class Line(msgspec.Struct, forbid_unknown_fields=True):
+class RecordLine(msgspec.Struct, forbid_unknown_fields=True):
     """A line of a file of records; bytes that are no text are ``{"base64": …}``."""
 
     value: object
@@ -202,7 +202,7 @@ class RecordFile:
         except OSError as error:
             raise Stalled(Reason.SPEC_INVALID, f"{self.path}: {error.strerror}") from error
 
-    def _parsed(self, number: int, line: bytes) -> Line:
+    def _parsed(self, number: int, line: bytes) -> RecordLine:
         try:
             return _KINDS[self.kind](line.removesuffix(b"\n").removesuffix(b"\r"))
         except (ValueError, binascii.Error) as error:
@@ -210,18 +210,18 @@ class RecordFile:
             raise Stalled(Reason.SPEC_INVALID, message) from error
 
 
-def _hex(line: bytes) -> Line:
-    return Line(bytes.fromhex(line.decode()))
+def _hex(line: bytes) -> RecordLine:
+    return RecordLine(bytes.fromhex(line.decode()))
 
 
-def _json(line: bytes) -> Line:
-    parsed = msgspec.json.decode(line, type=Line)
+def _json(line: bytes) -> RecordLine:
+    parsed = msgspec.json.decode(line, type=RecordLine)
     for value in (parsed.value, parsed.key, *parsed.headers.values()):
         _bytes(value)
     return parsed
 
 
-_KINDS: dict[str, Callable[[bytes], Line]] = {"text": Line, "hex": _hex, "json": _json}
+_KINDS: dict[str, Callable[[bytes], RecordLine]] = {"text": RecordLine, "hex": _hex, "json": _json}
 KINDS: Sequence[str] = tuple(_KINDS)
 
 
@@ -281,7 +281,7 @@ def from_files(
             )
             for part in cut
         ]
-        yield file.name, _rows(feed.topic, OpenFeed(source, reader), number, parts)
+        yield file.name, _rows(feed.topic, ReadableFeed(source, reader), number, parts)
         number += len(parts)
 
 
@@ -294,7 +294,9 @@ def _files(feed: spec.Feed, source: SourceFiles, name: str | None) -> Iterable[L
     return (found,)
 
 
-def _rows(topic: str, opened: OpenFeed, first: int, parts: list[ListedPart]) -> Iterator[Records]:
+def _rows(
+    topic: str, opened: ReadableFeed, first: int, parts: list[ListedPart]
+) -> Iterator[Records]:
     tp, slots = TopicPartition(topic, 0), MemoryStore()
     listed = part_lists.write(slots, FeedKeys(_GROUP, LANE, topic), first, parts)
     reader = FeedReader(slots, _GROUP, LANE, {topic: opened})

@@ -18,7 +18,7 @@ from landfall.cli.text import console
 from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.file_rows import FeedRows, FileRows
-from landfall.discovery.inventory import FileStatus, Inventory, LandingState
+from landfall.discovery.inventory import FeedInventory, FileStatus, LandingState
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 from landfall.store import SourceFiles
@@ -119,7 +119,7 @@ def _files(
     target, source = wanted
     tp = TopicPartition(feed.topic, 0)
     keys = FeedKeys(opened.name, LANE, feed.topic)
-    inventory = Inventory(opened.store, keys, state.feeds[tp], state.checkpoint[tp])
+    inventory = FeedInventory(opened.store, keys, state.feeds[tp], state.checkpoint[tp])
     changed = CHANGED[feed.on_change]
     if target.names:
         find = partial(_find, inventory, source, changed)
@@ -137,7 +137,7 @@ def _files(
 
 
 def _find(
-    inventory: Inventory, source: SourceFiles | None, changed: FileStatus, name: str
+    inventory: FeedInventory, source: SourceFiles | None, changed: FileStatus, name: str
 ) -> FileStatus | None:
     there = source.find(name) if source else None
     return inventory.of_listed(there, changed) if there else inventory.find(name)

@@ -30,7 +30,7 @@ from landfall.driver.backfill.side_lane import (
     store_plan,
 )
 from landfall.driver.backfill.side_leftovers import delete_leftovers
-from landfall.driver.decide.backfill import Backfill, Choice
+from landfall.driver.decide.backfill import Backfill, SliceChoice
 from landfall.driver.decide.counting import Ranges, output_partition
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import check_landed
@@ -127,7 +127,7 @@ def make_plan(
         live.group.spec.source.require_kafka()
     if live.lane.read().seq < 0:
         raise console.no_ledger(live.name, live.group.spec.ledger_root.url)
-    choice = Choice(
+    choice = SliceChoice(
         topics=frozenset(arguments.topic),
         since=now - arguments.last if arguments.last else arguments.landed_from,
         until=arguments.landed_until,
@@ -187,10 +187,10 @@ def _show_plan(opened: OpenBackfill, plan: SidePlan, found: Backfill) -> None:
 
 def _run(opened: OpenBackfill, arguments: argparse.Namespace) -> ExitCode:
     # The other commands need neither Spark nor Kafka.
-    from landfall.driver.process.run import Options, run_group  # noqa: PLC0415
+    from landfall.driver.process.run import RunOptions, run_group  # noqa: PLC0415
 
     group = group_to_run(opened, arguments)
-    options = Options(
+    options = RunOptions(
         goal=opened.plan.goal,
         max_wait=arguments.max_wait,
         master=f"local[{arguments.max_cores}]",

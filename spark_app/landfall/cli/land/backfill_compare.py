@@ -18,9 +18,16 @@ from landfall.driver.decide.landed_now import LandedNow
 from landfall.driver.decide.promotion import Promotion, promotion
 from landfall.errors import Reason, Stalled
 from landfall.ledger.replace.merged_objects import Mergeable, halves
-from landfall.reading.comparing import Difference, Lane, Mask, Sample, differences, total
+from landfall.reading.comparing import (
+    ComparedLane,
+    FolderDifference,
+    Mask,
+    RowSample,
+    differences,
+    total,
+)
 from landfall.reading.files import File
-from landfall.reading.specs import MadeBy
+from landfall.reading.specs import ObjectSpecs
 from landfall.store import Store
 
 MAX_TEXT = 200
@@ -45,7 +52,7 @@ def backfill_compare(arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.OK if is_same else ExitCode.FAULT
 
 
-def compared(opened: OpenBackfill, sample: int) -> Iterator[Difference]:
+def compared(opened: OpenBackfill, sample: int) -> Iterator[FolderDifference]:
     """Yield the differences in each folder, with samples of so many rows.
 
     Raises:
@@ -82,8 +89,8 @@ def _rows_inside(each: CountingObject, found: Promotion) -> Mask:
 
 def _lane(
     store: Store, spec: GroupSpec, landed: LandedNow, objects: Iterable[CountingObject]
-) -> Lane:
-    specs = MadeBy(store, (landed.group, LANE), spec.output, spec)
+) -> ComparedLane:
+    specs = ObjectSpecs(store, (landed.group, LANE), spec.output, spec)
 
     def made_by(file: File) -> Output:
         output = specs.of(file.spec, file.name.topic).output
@@ -100,17 +107,17 @@ def _lane(
         )
         for each in objects
     ]
-    return Lane(store, files, made_by)
+    return ComparedLane(store, files, made_by)
 
 
-def totals(compared: Iterable[Difference]) -> tuple[Difference, Difference]:
+def totals(compared: Iterable[FolderDifference]) -> tuple[FolderDifference, FolderDifference]:
     """All folders of data together, and all of dead letters."""
     some = list(compared)
     letters = [each for each in some if each.has_dead_letters]
     return total(each for each in some if not each.has_dead_letters), total(letters)
 
 
-def _show(compared: list[Difference]) -> None:
+def _show(compared: list[FolderDifference]) -> None:
     names = ("OUTPUT PARTITION", ">ROWS", ">NEW", ">ONLY OLD", ">ONLY NEW")
     table = console.table(*names, ">OBJECTS", ">NEW", ">BYTES", ">NEW")
     for each in compared:
@@ -129,7 +136,7 @@ def _show(compared: list[Difference]) -> None:
                 out.print(f"{title}  {escape(as_text(sample))}")
 
 
-def _summary(data: Difference, letters: Difference) -> str:
+def _summary(data: FolderDifference, letters: FolderDifference) -> str:
     if data.is_same and letters.is_same:
         return "both have the same rows"
     if data.is_same:
@@ -139,21 +146,21 @@ def _summary(data: Difference, letters: Difference) -> str:
     return "the rows differ"
 
 
-def _add_row(table: Table, name: str, each: Difference) -> None:
+def _add_row(table: Table, name: str, each: FolderDifference) -> None:
     old, new = each.old, each.new
     numbers = (old.rows, new.rows, each.only_old, each.only_new, old.objects, new.objects)
     sizes = console.size(old.bytes), console.size(new.bytes)
     table.add_row(escape(name), *map(console.count, numbers), *sizes)
 
 
-def as_text(sample: Sample) -> str:
+def as_text(sample: RowSample) -> str:
     """The row with its place, in one line."""
     offset = "" if sample.offset is None else f" offset {sample.offset}"
     text = sample.text if len(sample.text) <= MAX_TEXT else f"{sample.text[:MAX_TEXT]}…"
     return f"{sample.key}:{sample.row}{offset}  {text}"
 
 
-def _document(name: str, compared: list[Difference]) -> Mapping[str, object]:
+def _document(name: str, compared: list[FolderDifference]) -> Mapping[str, object]:
     data, letters = totals(compared)
     return {
         "name": name,
@@ -165,12 +172,12 @@ def _document(name: str, compared: list[Difference]) -> Mapping[str, object]:
     }
 
 
-def _amounts(each: Difference) -> Mapping[str, object]:
+def _amounts(each: FolderDifference) -> Mapping[str, object]:
     only = {"only_old": each.only_old, "only_new": each.only_new}
     return {"old": asdict(each.old), "new": asdict(each.new), **only}
 
 
-def _with_samples(each: Difference) -> Mapping[str, object]:
+def _with_samples(each: FolderDifference) -> Mapping[str, object]:
     samples = {"old_sample": each.old_sample, "new_sample": each.new_sample}
     shown = {k: [asdict(one) for one in v] for k, v in samples.items()}
     return {**_amounts(each), "damaged": [*each.damaged], **shown}

@@ -37,7 +37,7 @@ from landfall.errors import Fenced, LettersDenied, Reason, Retry, Stalled, Store
 from landfall.ledger.names.object_names import SYSTEM
 from landfall.ledger.offsets import TopicPartition
 from landfall.logs import log_as_json
-from landfall.reading.comparing import Difference
+from landfall.reading.comparing import FolderDifference
 
 log = logging.getLogger(__name__)
 
@@ -175,7 +175,7 @@ def _run(opened: OpenBackfill, arguments: argparse.Namespace, reporter: Reporter
         Stalled: it ended well, but has not landed exactly the plan.
     """
     # The other commands need neither Spark nor Kafka.
-    from landfall.driver.process.run import Options, run_group  # noqa: PLC0415
+    from landfall.driver.process.run import RunOptions, run_group  # noqa: PLC0415
 
     made: list[Goal] = []
 
@@ -186,7 +186,7 @@ def _run(opened: OpenBackfill, arguments: argparse.Namespace, reporter: Reporter
     group = group_to_run(opened, arguments)
     master = arguments.master or f"local[{arguments.max_cores}]"
     of_spark = None if master == "configured" else master
-    options = Options(goal=goal, master=of_spark, http_port=0)
+    options = RunOptions(goal=goal, master=of_spark, http_port=0)
     watch = progress_of(opened.plan, reporter)
     with _shown(verbose=arguments.verbose) as shown:
         show = with_way_out(shown, opened.name)
@@ -249,7 +249,7 @@ def _message(status: Status) -> str:
 # ------------------------------------------------------------------------------------- report
 
 
-def compared_report(before: BackfillReport, found: list[Difference]) -> BackfillReport:
+def compared_report(before: BackfillReport, found: list[FolderDifference]) -> BackfillReport:
     """The report after the comparison."""
     data, letters = totals(found)
     folders = [each for each in found if not each.has_dead_letters]
@@ -268,7 +268,7 @@ def compared_report(before: BackfillReport, found: list[Difference]) -> Backfill
     )
 
 
-def _samples(found: list[Difference]) -> Iterator[str]:
+def _samples(found: list[FolderDifference]) -> Iterator[str]:
     for each in found:
         yield from (f"damaged  {why}" for why in each.damaged)
         for title, samples in (("old", each.old_sample), ("new", each.new_sample)):
@@ -277,7 +277,7 @@ def _samples(found: list[Difference]) -> Iterator[str]:
                 yield line if len(line) <= MAX_SAMPLE else f"{line[: MAX_SAMPLE - 1]}…"
 
 
-def _result(data: Difference, letters: Difference) -> str:
+def _result(data: FolderDifference, letters: FolderDifference) -> str:
     """Return the result in a sentence."""
     if data.is_same and letters.is_same:
         return "both have the same rows"

@@ -22,7 +22,7 @@ TRIES = 5
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PublisherOutcome:
     """The outcome of one publisher. It has the fields of ``publish --json``.
 
     Attributes:
@@ -64,7 +64,7 @@ def publish(arguments: argparse.Namespace) -> ExitCode:
                 how = _How(arguments.rebuild, arguments.dry_run, progress)
                 outcome = _run(opened, entry, how)
         except (Retry, Stalled) as error:
-            outcome = Outcome(entry.name, entry.type, error=describe(error))
+            outcome = PublisherOutcome(entry.name, entry.type, error=describe(error))
             codes.append(ExitCode.UNAVAILABLE if isinstance(error, Retry) else ExitCode.STALLED)
         _show(outcome, as_json=arguments.json, dry_run=arguments.dry_run)
     return min(codes, key=lambda code: (code is not ExitCode.STALLED, -code))
@@ -79,22 +79,24 @@ class _How:
     progress: Progress
 
 
-def _run(opened: GroupStore, entry: PublisherEntry, how: _How) -> Outcome:
+def _run(opened: GroupStore, entry: PublisherEntry, how: _How) -> PublisherOutcome:
     rebuild, built = how.rebuild, publisher(opened.group, entry, opened.store)
     context = Context(opened.group, entry, LANE, opened.store)
-    outcome = Outcome(entry.name, entry.type)
+    outcome = PublisherOutcome(entry.name, entry.type)
     for attempt in stamina.retry_context(on=Retry, attempts=TRIES, wait_max=10, timeout=120):
         with attempt:
             if how.dry_run:
                 steps = ["begin again, from the start of the ledger"] if rebuild else []
                 steps += [] if rebuild else built.preview(context.follower())
-                return Outcome(entry.name, entry.type, built.position(), steps=tuple(steps))
+                return PublisherOutcome(
+                    entry.name, entry.type, built.position(), steps=tuple(steps)
+                )
             if rebuild:
                 built.reset(context.follower())
                 rebuild = False
             done = built.publish(context.follower(how.progress))
             refilled = tuple(done.refilled)
-            outcome = Outcome(
+            outcome = PublisherOutcome(
                 name=entry.name,
                 type=entry.type,
                 slot=done.through,
@@ -104,7 +106,7 @@ def _run(opened: GroupStore, entry: PublisherEntry, how: _How) -> Outcome:
     return outcome
 
 
-def _show(outcome: Outcome, *, as_json: bool, dry_run: bool) -> None:
+def _show(outcome: PublisherOutcome, *, as_json: bool, dry_run: bool) -> None:
     if as_json:
         console.out().print(msgspec.json.encode(asdict(outcome)).decode(), markup=False)
         return

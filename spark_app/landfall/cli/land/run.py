@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     # Other commands need neither Spark nor Kafka.
     from landfall.driver.http.server import PortUnavailable  # noqa: PLC0415
     from landfall.driver.process.preflight import require_sound  # noqa: PLC0415
-    from landfall.driver.process.run import Options, has_end, run_group  # noqa: PLC0415
+    from landfall.driver.process.run import RunOptions, has_end, run_group  # noqa: PLC0415
     from landfall.driver.process.startup import check_hot_path  # noqa: PLC0415
 
     group = _starting_at(group_file.load(arguments.group, os.environ), arguments.start)
@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> ExitCode:
             "--until: the ledger of the other group does not contain when records were written to "
             "Kafka: name offsets, or use --until-caught-up",
         )
-    options = Options(
+    options = RunOptions(
         until_caught_up=arguments.until_caught_up,
         goal=_goal(arguments.until),
         max_wait=arguments.max_wait,

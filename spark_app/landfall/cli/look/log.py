@@ -13,8 +13,8 @@ from landfall.api.contract import ExitCode
 from landfall.cli.group_store import GroupStore
 from landfall.cli.look.log_entries import (
     LogEntry,
-    Outcome,
     Outcomes,
+    ReplaceOutcome,
     decision_of,
     kind_of,
     log_entry,
@@ -24,12 +24,12 @@ from landfall.cli.text import console
 from landfall.lane.replacements import read_replaced
 from landfall.ledger import Purpose, Record, Replace, State
 from landfall.ledger.opened import taken_back
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.logs import visible
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RecordFilter:
     """A filter of the records to print."""
 
     group: str
@@ -72,7 +72,7 @@ def log(arguments: argparse.Namespace) -> ExitCode:
         raise console.no_ledger(opened.name, opened.group.spec.ledger_root.url)
     known = {tp.topic for tp in (*state.members, *state.retired)}
     console.require_topics(opened.name, arguments.topic, known)
-    wanted = Wanted(
+    wanted = RecordFilter(
         group=opened.name,
         kinds=frozenset(arguments.kind),
         topics=frozenset(arguments.topic),
@@ -86,7 +86,7 @@ def log(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _entries(
-    opened: GroupStore, state: State, wanted: Wanted, arguments: argparse.Namespace
+    opened: GroupStore, state: State, wanted: RecordFilter, arguments: argparse.Namespace
 ) -> Iterator[LogEntry]:
     chosen = islice(_newest_first(opened, state, wanted), arguments.limit)
     if not arguments.reverse:
@@ -96,7 +96,7 @@ def _entries(
     return _oldest_first(opened, state, wanted)
 
 
-def _newest_first(opened: GroupStore, state: State, wanted: Wanted) -> Iterator[LogEntry]:
+def _newest_first(opened: GroupStore, state: State, wanted: RecordFilter) -> Iterator[LogEntry]:
     outcomes = _outcomes(opened, state)
     for record in opened.lane.records_back(state):
         outcome = outcomes.of(record)
@@ -104,20 +104,20 @@ def _newest_first(opened: GroupStore, state: State, wanted: Wanted) -> Iterator[
             yield log_entry(opened.name, record, outcome)
 
 
-def _oldest_first(opened: GroupStore, state: State, wanted: Wanted) -> Iterator[LogEntry]:
+def _oldest_first(opened: GroupStore, state: State, wanted: RecordFilter) -> Iterator[LogEntry]:
     """Read the ledger twice: only its end shows which REPLACEs are undone."""
     outcomes = _outcomes(opened, state)
     back = ((record.header.seq, outcomes.of(record)) for record in opened.lane.records_back(state))
-    special = {slot: outcome for slot, outcome in back if outcome != Outcome()}
+    special = {slot: outcome for slot, outcome in back if outcome != ReplaceOutcome()}
     for record in _up_to(state, opened.records()):
         if wanted.has(record):
-            yield log_entry(opened.name, record, special.get(record.header.seq, Outcome()))
+            yield log_entry(opened.name, record, special.get(record.header.seq, ReplaceOutcome()))
 
 
 def _outcomes(opened: GroupStore, state: State) -> Outcomes:
     def undone_by(record: Replace) -> int:
         if record.purpose is not Purpose.UNDO or max(record.undoes, record.unmerges) != -1:
-            return taken_back(record, Replaced((), ()))
+            return taken_back(record, ReplacementList((), ()))
         # Earlier releases did not write it: the list of objects shows it.
         return taken_back(record, read_replaced(opened.store, record.header.seq, record.listed))
 

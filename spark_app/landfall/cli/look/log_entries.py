@@ -48,7 +48,7 @@ class Undoing:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReplaceOutcome:
     """The outcome of a REPLACE by later records.
 
     Attributes:
@@ -78,7 +78,7 @@ class Replacing:
     purpose: str
     backfill: str | None
     folders: tuple[str, ...]
-    outcome: Outcome
+    outcome: ReplaceOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class LogEntry:
     replace: Replacing | None = None
 
 
-def log_entry(group: str, record: Record, outcome: Outcome) -> LogEntry:
+def log_entry(group: str, record: Record, outcome: ReplaceOutcome) -> LogEntry:
     """The entry of a record; ``outcome`` is of a REPLACE."""
     described = _described(record)
     header = record.header
@@ -169,10 +169,10 @@ class Outcomes:
     _undone: dict[int, list[Undoing]] = field(default_factory=dict)
     _superseded: dict[int, int] = field(default_factory=dict)
 
-    def of(self, record: Record) -> Outcome:
+    def of(self, record: Record) -> ReplaceOutcome:
         """Return a record's outcome by later ones; no record may be given twice."""
         if not isinstance(record, Replace):
-            return Outcome()
+            return ReplaceOutcome()
         slot = record.header.seq
         superseded, undone = self._superseded.pop(slot, None), self._undone.pop(slot, [])
         if record.instead != -1:
@@ -183,14 +183,16 @@ class Outcomes:
         if target != -1 and superseded is None and in_force:
             self._undone.setdefault(target, []).append(Undoing(slot, in_force))
         is_applied = superseded is None and slot not in self.pending
-        return Outcome(is_applied, None if target == -1 else target, superseded, tuple(undone))
+        return ReplaceOutcome(
+            is_applied, None if target == -1 else target, superseded, tuple(undone)
+        )
 
 
-def _replacing(record: Replace, outcome: Outcome) -> Replacing:
+def _replacing(record: Replace, outcome: ReplaceOutcome) -> Replacing:
     return Replacing(str(record.purpose), record.backfill or None, record.folders, outcome)
 
 
-def _outcome_text(outcome: Outcome) -> str:
+def _outcome_text(outcome: ReplaceOutcome) -> str:
     if outcome.superseded_by is not None:
         return f"; superseded by slot {outcome.superseded_by} before it was applied"
     text = f"; undoes slot {outcome.undoes}" if outcome.undoes is not None else ""

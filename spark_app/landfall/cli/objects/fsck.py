@@ -39,7 +39,7 @@ from landfall.ledger import (
     Commit,
     Discover,
     Drop,
-    Feed,
+    FeedState,
     Lost,
     Record,
     Repair,
@@ -52,7 +52,7 @@ from landfall.ledger import (
 from landfall.ledger.names import object_names
 from landfall.ledger.names.schema_ids import schema_of_id
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import ObjectStat
 from landfall.publish.cursor import published_prefix
@@ -71,7 +71,7 @@ _OBJECT_INVARIANTS = {Invariant.I3, Invariant.I5, Invariant.I6}
 
 
 @dataclass
-class Report:
+class FsckReport:
     """The checks done, and their findings.
 
     Attributes:
@@ -113,7 +113,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Named:
+class LedgerNames:
     """Names in a ledger: objects, and by SHA-256 schemas and specs with the first slot."""
 
     objects: NamedObjects
@@ -142,7 +142,7 @@ def examine(
     deep: bool,
     anchors: Mapping[int, str] | None = None,
     progress: Progress | None = None,
-) -> Report:
+) -> FsckReport:
     """Check the ledger and, if it is sound, the objects.
 
     Args:
@@ -152,7 +152,7 @@ def examine(
         progress: is called with the number of slots, then of objects, that are checked.
     """
     progress = progress or silent("fsck", "ledger slots")
-    report, names = Report(Chain(opened.name, anchors or {})), NamedObjects()
+    report, names = FsckReport(Chain(opened.name, anchors or {})), NamedObjects()
     try:
         report.findings += _check_slots(opened, report, names, progress)
         report.findings += _check_schemas(opened, report.schemas)
@@ -175,7 +175,7 @@ def examine(
 
 
 def _check_slots(
-    opened: GroupStore, report: Report, names: NamedObjects, progress: Progress
+    opened: GroupStore, report: FsckReport, names: NamedObjects, progress: Progress
 ) -> Iterator[Finding]:
     """Follow the ledger from the slot after the chain's last one; end at the first broken slot."""
     chain = report.chain
@@ -193,7 +193,7 @@ def _check_slots(
                 report.discovered.append(record)
             for name in named_specs(record):
                 report.specs.setdefault(name, record.header.seq)
-            named = Named(names, report.schemas, report.specs)
+            named = LedgerNames(names, report.schemas, report.specs)
             yield from _check_record(
                 opened=opened, chain=chain, named=named, before=before, record=record
             )
@@ -204,7 +204,7 @@ def _check_slots(
 
 
 def _check_record(
-    opened: GroupStore, chain: Chain, named: Named, before: State, record: Record
+    opened: GroupStore, chain: Chain, named: LedgerNames, before: State, record: Record
 ) -> Iterator[Finding]:
     """Collect the objects that a record names, and check what needs the store or earlier slots."""
     names = named.objects
@@ -315,7 +315,7 @@ class _ObjectCheck:
     """One listing of all visible objects, compared with the objects that the ledger names."""
 
     opened: GroupStore
-    report: Report
+    report: FsckReport
     names: NamedObjects
     deep: bool
     progress: Progress
@@ -429,7 +429,7 @@ class _ObjectCheck:
         ]
 
 
-def _show(report: Report, *, deep: bool) -> None:
+def _show(report: FsckReport, *, deep: bool) -> None:
     out, checked = console.out(), _checked(report, deep=deep)
     for invariant in Invariant:
         found = report.of(invariant)
@@ -449,7 +449,7 @@ def _show(report: Report, *, deep: bool) -> None:
         out.print(WITHOUT_ANCHOR)
 
 
-def _as_json(report: Report) -> dict[str, object]:
+def _as_json(report: FsckReport) -> dict[str, object]:
     """Every invariant with all of its findings and counts."""
     return {
         "whole": not report.findings,
@@ -486,7 +486,7 @@ def _finding(finding: Finding) -> dict[str, object]:
     }
 
 
-def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:
+def _checked(report: FsckReport, *, deep: bool) -> dict[Invariant, str]:
     """How much was checked of each invariant."""
     chain, counted = report.chain, console.counted
     slots, snapshots = counted(chain.slots, "slot"), counted(chain.snapshots, "snapshot")
@@ -512,7 +512,7 @@ def _checked(report: Report, *, deep: bool) -> dict[Invariant, str]:
     }
 
 
-def _other_counts(report: Report) -> str:
+def _other_counts(report: FsckReport) -> str:
     waiting = console.counted(report.waiting, "committed upload awaits", "committed uploads await")
     orphans = console.counted(report.orphans, "open upload belongs", "open uploads belong")
     foreign = console.counted(report.foreign, "object does", "objects do")
@@ -539,7 +539,7 @@ def check_lists(slots: Slots, records: Iterable[Discover]) -> Iterator[Finding]:
             yield from filter(None, (found,))
 
 
-def check_indexes(slots: Slots, feeds: Mapping[TopicPartition, Feed]) -> Iterator[Finding]:
+def check_indexes(slots: Slots, feeds: Mapping[TopicPartition, FeedState]) -> Iterator[Finding]:
     """Read the index of known files that the ledger names of each feed, with its pieces.
 
     Raises:
@@ -596,7 +596,7 @@ def check_load_records(opened: GroupStore, *, deep: bool) -> LoadRecords:
 
 
 def check_replaced(
-    slots: Slots, group: str, named: Named, before: State, record: Replace
+    slots: Slots, group: str, named: LedgerNames, before: State, record: Replace
 ) -> Iterator[Finding]:
     """Read the list that a REPLACE names, and add it to the named objects.
 
@@ -623,7 +623,7 @@ def check_replaced(
     yield from _replace(names, listed, slot)
 
 
-def _read_list(slots: Slots, named: Replacement, slot: int) -> Replaced | Finding:
+def _read_list(slots: Slots, named: Replacement, slot: int) -> ReplacementList | Finding:
     """The list that the REPLACE in a slot names, or its fault."""
     try:
         return read_replaced(slots, slot, named)
@@ -634,7 +634,7 @@ def _read_list(slots: Slots, named: Replacement, slot: int) -> Replaced | Findin
         return Finding(Invariant.I13, expected, str(broken), slot, key=named.key)
 
 
-def _replace(names: NamedObjects, listed: Replaced, slot: int) -> Iterator[Finding]:
+def _replace(names: NamedObjects, listed: ReplacementList, slot: int) -> Iterator[Finding]:
     """Expect the new objects, and no longer the old ones once the REPLACE is applied."""
     for retiring in listed.retire:
         names.retire(retiring.key, slot)
@@ -646,7 +646,9 @@ def _replace(names: NamedObjects, listed: Replaced, slot: int) -> Iterator[Findi
             yield Finding(Invariant.I4, "a key that no other record names", got, slot, key=key)
 
 
-def _decide_again(names: NamedObjects, record: Replace, listed: Replaced) -> Iterator[Finding]:
+def _decide_again(
+    names: NamedObjects, record: Replace, listed: ReplacementList
+) -> Iterator[Finding]:
     """Note that a REPLACE is decided in a later slot; the fold has compared the lists."""
     slot = record.header.seq
     if listed.folders != {*record.folders}:

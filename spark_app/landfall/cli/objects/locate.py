@@ -16,11 +16,11 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.checks.landed_again import in_force
 from landfall.checks.locate import (
     BeforeStart,
+    CandidateRows,
     Committed,
     NotLanded,
     OffsetState,
-    Place,
-    Skipped,
+    SkippedOffset,
     Unknown,
     find_offset,
     leaving_out,
@@ -62,7 +62,7 @@ class FoundObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OffsetLocation:
     """The outcome of an offset: one word, one sentence, and the objects. ``--json`` prints it.
 
     ``schemas`` are the stored schemas that its range was decoded with; ``landfall cat`` prints one.
@@ -105,7 +105,7 @@ def _locate_file(opened: GroupStore, arguments: argparse.Namespace) -> ExitCode:
         found = feed.of_file(name) if row.isdecimal() and int(row) else []
     if not found:
         message = f"{topic}: no file {place!r} has a number: it is not found yet, or left out"
-        return _print(arguments, Answer("unknown", message))
+        return _print(arguments, OffsetLocation("unknown", message))
     if row:
         answer = look_up(opened, feed.tp, feed.offset_of(found, int(row)))
         return _print(arguments, answer)
@@ -122,7 +122,7 @@ def _locate_file(opened: GroupStore, arguments: argparse.Namespace) -> ExitCode:
     return ExitCode.OK
 
 
-def _print(arguments: argparse.Namespace, answer: Answer) -> ExitCode:
+def _print(arguments: argparse.Namespace, answer: OffsetLocation) -> ExitCode:
     out = console.out()
     if arguments.json:
         out.print(msgspec.json.encode(asdict(answer)).decode(), markup=False)
@@ -143,7 +143,7 @@ def _row_text(found: FoundObject) -> str:
     return f"  row {console.count(found.row)} of {console.count(found.rows)}"
 
 
-def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
+def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> OffsetLocation:
     """Find an offset in the ledger, then read the objects that may hold it."""
     now = opened.lane.read()
     is_known = not _is_replaced_since(now, tp.topic)
@@ -169,7 +169,7 @@ def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> Answer:
 
 def lookup_of(
     opened: GroupStore, now: State, state: Committed, tp: TopicPartition, offset: int
-) -> "Lookup":
+) -> "ObjectLookup":
     """Begin the search for an offset that a COMMIT covers.
 
     Args:
@@ -187,7 +187,7 @@ def lookup_of(
     state = replace(state, replacements=tuple(record for record, _ in replaced))
     if found := in_force(tp, offset, replaced):
         state = replace(state, again=found[1])
-    return Lookup(
+    return ObjectLookup(
         opened=opened,
         committed=state,
         tp=tp,
@@ -212,28 +212,28 @@ def _schemas(opened: GroupStore, names: Collection[str]) -> tuple[str, ...]:
     return tuple(opened.url(key) for key in keys)
 
 
-def _without_objects(state: OffsetState, tp: TopicPartition, offset: int) -> Answer:
+def _without_objects(state: OffsetState, tp: TopicPartition, offset: int) -> OffsetLocation:
     """The answer for an offset that no COMMIT covers."""
     match state:
         case BeforeStart(start):
-            return Answer(
+            return OffsetLocation(
                 "before-start",
                 f"{tp} offset {offset} lies before the start: landing began at {start}",
             )
         case NotLanded(checkpoint):
-            return Answer(
+            return OffsetLocation(
                 "not-landed",
                 f"{tp} offset {offset} is not landed yet: the next offset to land is {checkpoint}",
             )
-        case Skipped(slot, hole):
-            return Answer(
+        case SkippedOffset(slot, hole):
+            return OffsetLocation(
                 "skipped",
                 f"{tp} offset {offset} was skipped: {hole.reason}{_by(hole)}",
                 slot,
             )
         case _:
             assert isinstance(state, Unknown | Committed)
-            return Answer("unknown", f"{tp} is not in this group's ledger")
+            return OffsetLocation("unknown", f"{tp} is not in this group's ledger")
 
 
 def _by(hole: RangeSkipped) -> str:
@@ -243,7 +243,7 @@ def _by(hole: RangeSkipped) -> str:
 
 
 @dataclass(frozen=True)
-class Lookup:
+class ObjectLookup:
     """The search for one offset among the objects of the slice that covers it.
 
     Attributes:
@@ -260,7 +260,7 @@ class Lookup:
     committed: Committed
     tp: TopicPartition
     offset: int
-    places: tuple[Place, ...]
+    places: tuple[CandidateRows, ...]
     lists: Lists
     row: str = ""
 
@@ -268,7 +268,7 @@ class Lookup:
     def _subject(self) -> str:
         return f"{self.tp} offset {self.offset}" + (f" ({self.row})" if self.row else "")
 
-    def answer(self) -> Answer:
+    def answer(self) -> OffsetLocation:
         """Return the outcome of the offset.
 
         Raises:
@@ -277,7 +277,7 @@ class Lookup:
             Retry: the store does not answer.
         """
 
-        def known_row(place: Place) -> int | None:
+        def known_row(place: CandidateRows) -> int | None:
             # Rows that are sorted by a column can be anywhere.
             is_data = place.landed.kind is ObjectKind.DATA
             in_order = not is_data or getattr(self._format(place), "keeps_order", True)
@@ -285,7 +285,7 @@ class Lookup:
 
         # Objects whose row follows from the ledger alone come first: they need not be read.
         candidates = sorted(self.places, key=lambda place: known_row(place) is None)
-        possible: list[Place] = []
+        possible: list[CandidateRows] = []
         given_up = [o for o in candidates if o.key in self.committed.lost]
         for place in (each for each in candidates if each not in given_up):
             row = known_row(place)
@@ -309,7 +309,7 @@ class Lookup:
         history.follow()
         return LandedBy(history, lists=self.lists)
 
-    def _format(self, place: Place) -> Format:
+    def _format(self, place: CandidateRows) -> Format:
         """The format of an object; dead letters have one of their own."""
         is_data = place.landed.kind is ObjectKind.DATA
         slot = self.landed_by.slot(place) if is_data else self.committed.slot
@@ -325,7 +325,7 @@ class Lookup:
         Allowed(plugins, self.landed_by.file(slot), why).check_format(output)
         return output_format(output)
 
-    def _offsets(self, place: Place) -> list[int | None]:
+    def _offsets(self, place: CandidateRows) -> list[int | None]:
         """The offsets of the rows of a place, as the object stores them.
 
         Raises:
@@ -338,19 +338,19 @@ class Lookup:
         except (ValueError, EOFError) as error:
             raise Stalled(Reason.OBJECT_LOST, f"{place.key}: damaged: {error}") from error
 
-    def _given_up(self, given_up: list[Place]) -> Answer:
+    def _given_up(self, given_up: list[CandidateRows]) -> OffsetLocation:
         """The answer if an object that may hold the offset can never be recreated."""
         key = given_up[0].key
         slot = self.committed.lost[key]
         may = "was" if len(given_up) == 1 else "may have been"
-        return Answer(
+        return OffsetLocation(
             "given-up",
             f"{self._subject} {may} in {key}, which the LOST in slot {slot} gave up: its upload "
             "was lost, and Kafka has the records no more",
             slot,
         )
 
-    def _found(self, place: Place, row: int) -> Answer:
+    def _found(self, place: CandidateRows, row: int) -> OffsetLocation:
         landed, slot = place.landed, place.slot
         is_data = landed.kind is ObjectKind.DATA
         fate, verb = ("landed", "was landed") if is_data else ("dead-lettered", "was dead-lettered")
@@ -365,9 +365,11 @@ class Lookup:
                 f"by the COMMIT in slot {self.committed.slot}, and is now in an object of the "
                 f"REPLACE in slot {slot}, which replaced the first one"
             )
-        return Answer(fate, f"{self._subject} {verb} {how}", slot, (found,))
+        return OffsetLocation(fate, f"{self._subject} {verb} {how}", slot, (found,))
 
-    def _possible(self, possible: list[Place], given_up: list[Place]) -> Answer:
+    def _possible(
+        self, possible: list[CandidateRows], given_up: list[CandidateRows]
+    ) -> OffsetLocation:
         landed = self.committed.now
         is_left_out = (
             bool(given_up)
@@ -393,18 +395,18 @@ class Lookup:
                 f"; or it was in {key}, which the LOST in slot {self.committed.lost[key]} gave up"
             )
         fate = "landed" if is_certain else "possibly-landed"
-        return Answer(fate, message, self.committed.slot if slot is None else slot, found)
+        return OffsetLocation(fate, message, self.committed.slot if slot is None else slot, found)
 
-    def _why_unknown(self, possible: list[Place]) -> str:
+    def _why_unknown(self, possible: list[CandidateRows]) -> str:
         if all(place.is_alone for place in possible):
             return "the format stores no offsets"
         return "rows of several Kafka partitions are mixed"
 
-    def _absent(self) -> Answer:
+    def _absent(self) -> OffsetLocation:
         landed, slot = self.committed.now, self.committed.slot
         if self.row:
             message = f"{self._subject} is in no object: there is no such row, or it was filtered"
-            return Answer("no-record", message, slot)
+            return OffsetLocation("no-record", message, slot)
         if landed.filtered + landed.invisible:
             filtered = console.counted(landed.filtered, "record")
             invisible = console.counted(landed.invisible, "offset")
@@ -412,13 +414,13 @@ class Lookup:
                 f"{self._subject} has no record in any object: in this range, a transform filtered "
                 f"{filtered}, and {invisible} had no visible record"
             )
-            return Answer("no-record", message, slot)
+            return OffsetLocation("no-record", message, slot)
         if replaced := leaving_out(self.committed.replacements):
             message = (
                 f"{self._subject} is in no object: the REPLACE in slot {replaced.header.seq} "
                 "replaced the object that had it, and the new ones leave out duplicates, or are "
                 "made by other code"
             )
-            return Answer("no-record", message, replaced.header.seq)
+            return OffsetLocation("no-record", message, replaced.header.seq)
         message = f"{self._subject} was committed in slot {slot}, but no object holds it: run fsck"
-        return Answer("lost", message, slot)
+        return OffsetLocation("lost", message, slot)

@@ -25,7 +25,7 @@ from landfall.ledger.feeds import SPAN, number_of, part_offsets
 from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.task_results import LandedSlice
 from landfall.objects import FileChanged, ListedFile
 from landfall.source.files import VersionedFile, reader_of_feed
@@ -58,7 +58,7 @@ class FoundPart:
 
 
 @dataclass
-class _Landing:
+class _PartLanding:
     """The ledger's records about the offsets of a part."""
 
     objects: list[str] = field(default_factory=list)
@@ -174,12 +174,12 @@ class FeedParts:
 
     def fates(self, parts: Sequence[tuple[int, ListedPart]]) -> list[FoundPart]:
         """Return the outcomes of parts, in the order of their numbers."""
-        landings = {number: _Landing() for number, _ in parts}
+        landings = {number: _PartLanding() for number, _ in parts}
         replacements: list[Replace] = []
         for effect in self._effects():
             match effect:
                 case LifetimeBegan() if effect.topic_partition == self.tp:
-                    landings = {number: _Landing() for number, _ in parts}
+                    landings = {number: _PartLanding() for number, _ in parts}
                     replacements.clear()
                 case RangeSkipped(piece=piece) if piece.topic_partition == self.tp:
                     if landing := landings.get(number_of(piece.offsets.start)):
@@ -195,7 +195,7 @@ class FeedParts:
             self._replace(landings, listed)
         return [self._found(number, part, landings[number]) for number, part in parts]
 
-    def _add(self, landings: dict[int, _Landing], landed: LandedSlice) -> None:
+    def _add(self, landings: dict[int, _PartLanding], landed: LandedSlice) -> None:
         start, end = landed.piece.offsets.start, landed.piece.offsets.end
         for number, landing in landings.items():
             first, after = number * SPAN, (number + 1) * SPAN
@@ -207,7 +207,7 @@ class FeedParts:
                     if o.first_offset < after and first <= o.last_offset
                 ]
 
-    def _replace(self, landings: dict[int, _Landing], listed: Replaced) -> None:
+    def _replace(self, landings: dict[int, _PartLanding], listed: ReplacementList) -> None:
         retired = {each.key for each in listed.retire}
         for number, landing in landings.items():
             first, after = number * SPAN, (number + 1) * SPAN
@@ -219,7 +219,7 @@ class FeedParts:
                 and any(s.first_offset < after and first <= s.last_offset for s in new.sections)
             ]
 
-    def _found(self, number: int, part: ListedPart, landing: _Landing) -> FoundPart:
+    def _found(self, number: int, part: ListedPart, landing: _PartLanding) -> FoundPart:
         fate, message = self._fate(number, landing)
         objects = tuple(self.opened.url(key) for key in sorted({*landing.objects}))
         return FoundPart(
@@ -232,7 +232,7 @@ class FeedParts:
             objects=objects,
         )
 
-    def _fate(self, number: int, landing: _Landing) -> tuple[str, str]:
+    def _fate(self, number: int, landing: _PartLanding) -> tuple[str, str]:
         if landing.hole is None:
             is_landed = landing.end == (number + 1) * SPAN
             return ("landed", "was landed") if is_landed else ("not-landed", "is not landed yet")

@@ -15,11 +15,11 @@ from landfall.ledger.effects import (
     effects,
     replaces,
 )
-from landfall.ledger.replace.replacement_lists import NewObject, Replaced
+from landfall.ledger.replace.replacement_lists import NewObject, ReplacementList
 
 
 @dataclass(frozen=True)
-class Changed:
+class ReplaceChanges:
     """The changes by all REPLACEs together.
 
     Attributes:
@@ -35,14 +35,14 @@ class Changed:
     expired: frozenset[str] = frozenset()
 
 
-def changed(opened: GroupStore, state: State) -> Changed:
+def changed(opened: GroupStore, state: State) -> ReplaceChanges:
     """Read the lists of all REPLACEs that are applied in a state.
 
     Raises:
         Stalled: LEDGER_BROKEN, a list is gone or damaged.
         Retry: the store does not answer.
     """
-    found = Changed({}, {}, LandedAgainNow(opened.name))
+    found = ReplaceChanges({}, {}, LandedAgainNow(opened.name))
     # Most ledgers replace nothing, and need not be read.
     for effect, listed in _read(opened, state) if has_replaced(state) else ():
         found.again.take(effect, listed)
@@ -55,7 +55,7 @@ def changed(opened: GroupStore, state: State) -> Changed:
     return found
 
 
-def _read(opened: GroupStore, state: State) -> Iterator[tuple[Effect, Replaced | None]]:
+def _read(opened: GroupStore, state: State) -> Iterator[tuple[Effect, ReplacementList | None]]:
     """The entry slots of topic partitions, and the applied REPLACEs with their lists."""
     kinds = LifetimeBegan | ObjectsReplaced
     said = [e for record in opened.records() for e in effects(record) if isinstance(e, kinds)]

@@ -36,7 +36,7 @@ from landfall.registry import Allowed, output_format, plug_ins
 from landfall.source import EndsEarly
 from landfall.task.partitioning import PartitionedChunk, Partitioners
 from landfall.task.redecoding import RowsOfFolder, rows_today
-from landfall.task.rescanning import Landed, Wrong, can_be_decoded, wrong_rows
+from landfall.task.rescanning import ScannedObject, Wrong, can_be_decoded, wrong_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def scan(arguments: argparse.Namespace) -> ExitCode:
     scanner = Scanner(opened, lists, arguments.plugin)
     found = map_concurrently(scanner.examine, objects_in_scope(opened, state, window, lists))
     if arguments.backup:
-        found = Backup(GroupStore.of(arguments.backup), opened).compared(found)
+        found = PayloadBackup(GroupStore.of(arguments.backup), opened).compared(found)
     result = ScanResult(unconfirmed=_unconfirmed(opened.name, state, arguments.topic))
     with advancing("scan", "ledger slots", max(state.applied_through, 0)) as progress:
         for each in progress.over(found, position=lambda each: each.scope.slot):
@@ -185,7 +185,7 @@ def _object(found: WrongObject) -> dict[str, object]:
 
 # Reads landed objects by the spec that landed them, and decodes their rows by today's.
 #
-# ``Backup`` compares them with today's decoding of the payloads in a backup.
+# ``PayloadBackup`` compares them with today's decoding of the payloads in a backup.
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,9 @@ class Scanner:
         format_, landed = output_format(made_by.output), scope.landed  # checked
         tp = TopicPartition(scope.origin.topic, scope.origin.partition)
         is_dense = landed.rows == landed.last_offset - landed.first_offset + 1
-        what = Landed(tp, scope.folder, landed.first_offset, is_dense and scope.origin.plan < 0)
+        what = ScannedObject(
+            tp, scope.folder, landed.first_offset, is_dense and scope.origin.plan < 0
+        )
         wrong, counted = None, Counted()
         with self._opened.store.open(landed.key) as stream:
             rows = counted.of(format_.rows(stream))
@@ -296,7 +298,7 @@ class Scanner:
 # ---------------------------------------------------------------------------------- with a backup
 
 
-class Backup:
+class PayloadBackup:
     """A group that holds payloads, by which objects of another group are checked."""
 
     def __init__(self, backup: GroupStore, opened: GroupStore) -> None:

@@ -26,7 +26,7 @@ from landfall.checks.coverage import (
 from landfall.checks.payloads import Comparison, compare
 from landfall.cli.group_store import GroupStore, explain_kafka, map_concurrently
 from landfall.cli.objects import read_back
-from landfall.cli.objects.replaced_objects import Changed, changed
+from landfall.cli.objects.replaced_objects import ReplaceChanges, changed
 from landfall.cli.text import console
 from landfall.cli.text.meter import Progress, advancing, silent
 from landfall.errors import Reason, Stalled
@@ -249,7 +249,7 @@ def _applied(
     state: State,
     wanted: frozenset[str],
     result: VerifyResult,
-    replaced: Changed,
+    replaced: ReplaceChanges,
 ) -> Iterator[tuple[int, Corrected]]:
     """The slices whose objects must be visible, with the slots that landed them.
 

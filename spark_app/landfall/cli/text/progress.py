@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from landfall.api.contract import PartitionStatus, Phase, Status
+from landfall.api.contract import DriverPhase, PartitionStatus, Status
 from landfall.cli.text.console import count, counted, size, table
 from landfall.cli.text.log_lines import Printed
 from landfall.cli.text.meter import Meter, left_text, seconds_left
@@ -26,7 +26,7 @@ TABLE_SECONDS = 2.0
 MAX_TOPICS = 20
 """How many topics the live table lists, those with the most lag."""
 
-_ENDED = {Phase.STOPPED, Phase.FENCED, Phase.STALLED}
+_ENDED = {DriverPhase.STOPPED, DriverPhase.FENCED, DriverPhase.STALLED}
 
 ShowStatus = Callable[[StatusReport], None]
 
@@ -78,7 +78,7 @@ class Speed:
 
     def of(self, status: Status) -> tuple[str, str]:
         """Return the remark on the records left, and the present speed; empty if unknown."""
-        if status.phase is not Phase.RUNNING:
+        if status.phase is not DriverPhase.RUNNING:
             return "", ""
         left, drop = status.lag_records if status.lag_known else 0, self.left.rate
         seconds = seconds_left(left, -drop if drop else None)
@@ -166,7 +166,7 @@ def status_line(status: Status, speed: Speed | None = None, failures: Printed | 
     """The status as one line, as a log shows it; of printed failures, only the reason."""
     end, present = speed.of(status) if speed else ("", "")
     # A driver that recovers has not asked the source yet.
-    unknown = "" if status.phase is Phase.RECOVERING else "waiting for the source,"
+    unknown = "" if status.phase is DriverPhase.RECOVERING else "waiting for the source,"
     ahead = f"{count(status.lag_records)} to go{f' ({end})' if end else ''},"
     lag = ahead if status.lag_known else unknown
     dead = status.rates.dead_lettered
@@ -202,7 +202,7 @@ def status_table(
     if len(by_topic) > MAX_TOPICS:
         shown.add_row(f"and {len(by_topic) - MAX_TOPICS} more")
     blocked = [Text(_blocked(p), style="red") for p in status.partitions if p.blocked]
-    style = "red" if status.phase in _ENDED - {Phase.STOPPED} else "bold"
+    style = "red" if status.phase in _ENDED - {DriverPhase.STOPPED} else "bold"
     return Group(Text(status_line(status, speed), style=style), shown, *blocked[:MAX_TOPICS])
 
 

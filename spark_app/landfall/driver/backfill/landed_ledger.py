@@ -5,7 +5,7 @@ So to plan a backfill and to promote it takes memory for what it replaces, howev
 """
 
 from landfall import ledger
-from landfall.driver.decide.backfill import Backfill, Choice
+from landfall.driver.decide.backfill import Backfill, SliceChoice
 from landfall.driver.decide.choice_reach import ChoiceReach, chosen_within
 from landfall.driver.decide.counting import Ranges
 from landfall.driver.decide.landed_now import LandedNow
@@ -16,7 +16,7 @@ from landfall.ledger import Record, State
 from landfall.ledger.effects import replaces
 from landfall.ledger.names.object_names import MAX_OFFSET
 from landfall.ledger.offsets import OffsetRange
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.store import Store
 
 EVERYTHING = OffsetRange(0, MAX_OFFSET)
@@ -61,7 +61,7 @@ def _read_within(lane: Lane, within: Ranges) -> tuple[State, LandedNow]:
     return state, found
 
 
-def read_chosen(lane: Lane, store: Store, choice: Choice) -> tuple[LandedNow, Backfill]:
+def read_chosen(lane: Lane, store: Store, choice: SliceChoice) -> tuple[LandedNow, Backfill]:
     """Return what a choice lands again, and what is landed of it; memory for the choice alone.
 
     The ledger is read twice: first to know in which offsets there may be something that is chosen.
@@ -77,7 +77,7 @@ def read_chosen(lane: Lane, store: Store, choice: Choice) -> tuple[LandedNow, Ba
     )
 
 
-def _reach(lane: Lane, choice: Choice) -> Ranges:
+def _reach(lane: Lane, choice: SliceChoice) -> Ranges:
     state, found = lane.read(), ChoiceReach(lane.group, choice)
     topics = choice.topics or {tp.topic for tp in state.members}
     everything = {tp: EVERYTHING for tp in state.members if tp.topic in topics}
@@ -92,7 +92,7 @@ def _reach(lane: Lane, choice: Choice) -> Ranges:
     return found.ranges
 
 
-def _listed(lane: Lane, record: Record) -> Replaced | None:
+def _listed(lane: Lane, record: Record) -> ReplacementList | None:
     for each in replaces([record]):
         return read_replaced(lane.slots, each.header.seq, each.listed)
     return None

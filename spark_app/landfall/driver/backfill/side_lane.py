@@ -74,7 +74,7 @@ class SideStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offset: int
 
 
-class Retiring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RetiringShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much would retire, when the plan was made; of objects that are cut, their share."""
 
     objects: int
@@ -104,7 +104,7 @@ class SidePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     read_through: int
     ranges: tuple[SideRange, ...]
     others: tuple[SideStart, ...]
-    retiring: Retiring
+    retiring: RetiringShare
 
     @property
     def slices(self) -> tuple[Slice, ...]:
@@ -156,7 +156,7 @@ def side_plan(
             for tp, offsets in ((s.topic_partition, s.offsets) for s in backfill.slices)
         ),
         others=tuple(SideStart(tp, landed.checkpoint(tp)) for tp in others),
-        retiring=Retiring(
+        retiring=RetiringShare(
             len(data),
             sum(backfill.rows_of(each) for each in data),
             sum(_bytes_of(backfill, each) for each in data),

@@ -10,7 +10,7 @@ from landfall.driver.core.background import Background, Threads
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.observer import Observer
 from landfall.driver.core.planned_replacement import NoPlanner, Planner
-from landfall.driver.core.runner import Runner
+from landfall.driver.core.runner import BinRunner
 from landfall.errors import LandfallError
 from landfall.lane import Lane
 from landfall.ledger import Record, State
@@ -58,7 +58,7 @@ class DriverDeps:
 
     store: Store
     observer: Observer
-    runner: Runner
+    runner: BinRunner
     clock: Callable[[], datetime]
     new_name: Callable[[], str]
     counters: DriverCounters

@@ -6,7 +6,7 @@ from landfall.api.contract import Workers
 from landfall.driver.core.runner import Bin
 from landfall.ledger.task_results import SliceResult
 from landfall.task import Batch
-from landfall.task.counting import Landed, Miscounted
+from landfall.task.counting import Miscounted, ObjectsOfSpec
 from landfall.task.merging import MergeResult, MergeShare
 from landfall.task.worker import land_bin, merge, read_back
 
@@ -20,7 +20,7 @@ class InProcessRunner:
         """See ``Runner``."""
         return [result for slices in bins for result in land_bin(batch, slices)]
 
-    def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
+    def read_back(self, shares: Sequence[ObjectsOfSpec]) -> list[Miscounted]:
         """See ``Runner``."""
         return [found for share in shares for found in read_back(share)]
 

@@ -48,7 +48,7 @@ DEADLINE = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedTopic:
     """A topic that is about to be complete.
 
     Attributes:
@@ -61,20 +61,20 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class MergeProgress:
     """How far merging is, by the ledger as it was read.
 
     Attributes:
         state: of the ledger.
-        expected: by topic, the ``Expected`` that its folders were examined for.
+        expected: by topic, the ``ExpectedTopic`` that its folders were examined for.
         left: topics with folders to be merged that are complete, or will be.
     """
 
     state: State = field(default_factory=State)
-    expected: Mapping[str, Expected] = field(default_factory=dict)
+    expected: Mapping[str, ExpectedTopic] = field(default_factory=dict)
     left: frozenset[str] = frozenset()
 
-    def has_merged(self, topic: str, expected: Expected) -> bool:
+    def has_merged(self, topic: str, expected: ExpectedTopic) -> bool:
         """Return whether nothing is left to merge of a topic that is about to be complete."""
         unapplied = min(self.state.unapplied, default=self.state.seq + 1)
         is_read = self.state.seq >= expected.through < unapplied
@@ -85,7 +85,7 @@ class Progress:
 class _Wait:
     """A topic's wait: for what, since when, and whether it has ended."""
 
-    expected: Expected
+    expected: ExpectedTopic
     since: datetime
     is_given_up: bool = False
 
@@ -105,7 +105,7 @@ class MergedFirst:
     _waits: dict[str, _Wait] = field(default_factory=dict)
 
     @property
-    def expected(self) -> Mapping[str, Expected]:
+    def expected(self) -> Mapping[str, ExpectedTopic]:
         """By topic, what is waited for."""
         return {topic: wait.expected for topic, wait in self._waits.items()}
 
@@ -114,7 +114,7 @@ class MergedFirst:
         state: State,
         wanted: Mapping[str, int],
         now: datetime,
-        progress: Progress,
+        progress: MergeProgress,
         *,
         ends: bool,
         has_old: Callable[[str, int], bool],
@@ -139,7 +139,7 @@ class MergedFirst:
         }
         ready = dict[str, int]()
         for topic, until in wanted.items():
-            wait = self._waits.setdefault(topic, _Wait(Expected(until, state.seq), now))
+            wait = self._waits.setdefault(topic, _Wait(ExpectedTopic(until, state.seq), now))
             is_merged = not state.replacing and progress.has_merged(topic, wait.expected)
             is_done = is_merged and (ends or not has_old(topic, wait.expected.until))
             is_over = ends or now - wait.since >= self.patience
@@ -148,7 +148,7 @@ class MergedFirst:
             if is_done or wait.is_given_up:
                 ready[topic] = until if ends else wait.expected.until
                 if wait.expected.until < until:
-                    self._waits[topic] = _Wait(Expected(until, state.seq), now)
+                    self._waits[topic] = _Wait(ExpectedTopic(until, state.seq), now)
         return ready
 
     def _give_up(self, topic: str, wait: _Wait) -> None:

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 
-class Part:
+class DriverPart:
     """A part of a driver, used by the driver's thread alone; it overrides what concerns it."""
 
     def advance(self, now: datetime) -> None:

@@ -12,7 +12,7 @@ from landfall.lane import Lane
 from landfall.ledger import Decision, Purpose, Replacement, State
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import Replaced, encode_list
+from landfall.ledger.replace.replacement_lists import ReplacementList, encode_list
 from landfall.ledger.replace.replacing import changes_rows, why_out_of_date, why_rows_changed
 from landfall.objects import Upload
 from landfall.store import Slots
@@ -39,7 +39,7 @@ class PlannedReplacement:
 
     token: str
     purpose: Purpose
-    listed: Replaced
+    listed: ReplacementList
     read_through: int
     folders: tuple[str, ...]
     slices: tuple[Slice, ...]
@@ -54,7 +54,7 @@ class PlannedReplacement:
         group: str,
         token: str,
         purpose: Purpose,
-        listed: Replaced,
+        listed: ReplacementList,
         read_through: int,
         duplicates: int = 0,
     ) -> "PlannedReplacement":
@@ -239,7 +239,7 @@ class NoPlanner:
         return ()
 
 
-def _slices(group: str, listed: Replaced) -> Iterator[Slice]:
+def _slices(group: str, listed: ReplacementList) -> Iterator[Slice]:
     """Per topic partition, from the first of the records to the last."""
     ends = dict[TopicPartition, tuple[int, int]]()
     for tp, first, last in (*_retired(group, listed), *_new(group, listed)):
@@ -249,7 +249,7 @@ def _slices(group: str, listed: Replaced) -> Iterator[Slice]:
         yield Slice(tp, OffsetRange(start, end))
 
 
-def _retired(group: str, listed: Replaced) -> Iterator[tuple[TopicPartition, int, int]]:
+def _retired(group: str, listed: ReplacementList) -> Iterator[tuple[TopicPartition, int, int]]:
     for each in listed.retire:
         origin, landed = object_names.origin(group, each.key), each.landed
         if origin.plan < 0:
@@ -257,7 +257,7 @@ def _retired(group: str, listed: Replaced) -> Iterator[tuple[TopicPartition, int
             yield tp, landed.first_offset, landed.last_offset
 
 
-def _new(group: str, listed: Replaced) -> Iterator[tuple[TopicPartition, int, int]]:
+def _new(group: str, listed: ReplacementList) -> Iterator[tuple[TopicPartition, int, int]]:
     for new in listed.objects:
         topic = object_names.origin(group, new.key).topic
         for section in new.sections:

@@ -7,14 +7,14 @@ from landfall.api.contract import Workers
 from landfall.ledger.offsets import Slice
 from landfall.ledger.task_results import SliceResult
 from landfall.task import Batch
-from landfall.task.counting import Landed, Miscounted
+from landfall.task.counting import Miscounted, ObjectsOfSpec
 from landfall.task.merging import MergeResult, MergeShare
 
 Bin = tuple[Slice, ...]
 """Slices that one task reads one after another."""
 
 
-class Runner(Protocol):
+class BinRunner(Protocol):
     """Runs bins in parallel; called from several threads at once."""
 
     @property
@@ -26,7 +26,7 @@ class Runner(Protocol):
         """Return a result for every slice; a task's error is a ``FailedSlice``, never raised."""
         ...
 
-    def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
+    def read_back(self, shares: Sequence[ObjectsOfSpec]) -> list[Miscounted]:
         """Read objects back, and return the ones that do not hold their rows.
 
         Raises:

@@ -36,7 +36,7 @@ class NothingChosen(Stalled):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SliceChoice:
     """The slices to land again: the ones that match every criterion; all if there is none.
 
     Attributes:
@@ -155,7 +155,7 @@ class Backfill:
         return sum(section.rows for section in sections_inside(each, self.slices))
 
 
-def chosen(landed: LandedNow, choice: Choice) -> Backfill:
+def chosen(landed: LandedNow, choice: SliceChoice) -> Backfill:
     """Return what a choice lands again.
 
     Raises:
@@ -168,7 +168,7 @@ def chosen(landed: LandedNow, choice: Choice) -> Backfill:
     return replace(covering(landed, found), between=between)
 
 
-def reached(landed: LandedNow, choice: Choice) -> Ranges:
+def reached(landed: LandedNow, choice: SliceChoice) -> Ranges:
     """Return the ranges that a choice lands again, whether or not that is possible.
 
     Raises:
@@ -178,7 +178,7 @@ def reached(landed: LandedNow, choice: Choice) -> Ranges:
     return grown(landed, _chosen_ranges(landed, choice)[0])
 
 
-def _chosen_ranges(landed: LandedNow, choice: Choice) -> tuple[Ranges, int]:
+def _chosen_ranges(landed: LandedNow, choice: SliceChoice) -> tuple[Ranges, int]:
     """The ranges, and how many of their offsets are in no chosen slice, but between two of them."""
     counting = [each for each in landed.objects.values() if not landed.is_former(each)]
     by_rows = _RowChoice(choice, counting)
@@ -336,7 +336,7 @@ def _touched(spans: Sequence[LandedRange], hits: Iterable[OffsetRange]) -> Itera
 class _RowChoice:
     """Chooses slices by the objects that hold their rows."""
 
-    def __init__(self, choice: Choice, counting: Sequence[CountingObject]) -> None:
+    def __init__(self, choice: SliceChoice, counting: Sequence[CountingObject]) -> None:
         self._choice = choice
         self._hits = by_topic_partition(each for each in counting if choice.takes_object(each))
         # A slice without rows has no object that names its generation.
@@ -353,7 +353,7 @@ class _RowChoice:
         return [each for each in spans if each in taken]
 
 
-def _check_names(landed: LandedNow, choice: Choice) -> None:
+def _check_names(landed: LandedNow, choice: SliceChoice) -> None:
     known = {tp.topic for tp in landed.members}
     if unknown := sorted(choice.topics - known):
         raise _refused(f"{unknown[0]}: the group lands no such topic")

@@ -23,7 +23,7 @@ STEPS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class _Count:
+class _WindowCount:
     """Records landed from ``since``, for one step of the window."""
 
     since: datetime
@@ -43,7 +43,7 @@ class BadRecordHistory:
 
     limits: BadRecords
     permitted: Mapping[TopicPartition, int] = field(default_factory=dict)
-    _counts: dict[TopicPartition, tuple[_Count, ...]] = field(default_factory=dict)
+    _counts: dict[TopicPartition, tuple[_WindowCount, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._of_topic = cache(self.limits.for_topic)
@@ -56,7 +56,9 @@ class BadRecordHistory:
                 continue
             window = self._of_topic(tp.topic).window
             self._counts[tp] = _added(
-                self._recent(tp, now), _Count(now, landed.dead_lettered, _records(landed)), window
+                self._recent(tp, now),
+                _WindowCount(now, landed.dead_lettered, _records(landed)),
+                window,
             )
 
     def error(
@@ -81,16 +83,18 @@ class BadRecordHistory:
             f"more than maxRatio {limits.max_ratio:g} allows; first: {first}; {SEE_VALUE}",
         )
 
-    def _recent(self, tp: TopicPartition, now: datetime) -> tuple[_Count, ...]:
+    def _recent(self, tp: TopicPartition, now: datetime) -> tuple[_WindowCount, ...]:
         window = self._of_topic(tp.topic).window
         return tuple(count for count in self._counts.get(tp, ()) if now - count.since < window)
 
 
-def _added(counts: tuple[_Count, ...], new: _Count, window: timedelta) -> tuple[_Count, ...]:
+def _added(
+    counts: tuple[_WindowCount, ...], new: _WindowCount, window: timedelta
+) -> tuple[_WindowCount, ...]:
     if not counts or new.since - counts[-1].since >= window / STEPS:
         return (*counts, new)
     last = counts[-1]
-    return (*counts[:-1], _Count(last.since, last.bad + new.bad, last.records + new.records))
+    return (*counts[:-1], _WindowCount(last.since, last.bad + new.bad, last.records + new.records))
 
 
 def _records(landed: LandedSlice) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from landfall.estimates import Sizes
+from landfall.estimates import SizeEstimates
 from landfall.ledger.offsets import Slice
 
 FIRST_BATCH_OFFSETS = 2_000
@@ -67,7 +67,7 @@ def max_batch_bytes(max_round_bytes: int, slots: int) -> int:
     return max(max_round_bytes, max_round_bytes * slots // SLOTS_OF_MAX_BYTES)
 
 
-def slice_bytes(slices: Iterable[Slice], sizes: Sizes, file_bytes: int = 0) -> int:
+def slice_bytes(slices: Iterable[Slice], sizes: SizeEstimates, file_bytes: int = 0) -> int:
     """Return the payload bytes after which a task ends any of these slices early.
 
     Slices of files, which have up to ``file_bytes`` there, have so many more if they are compressed

@@ -10,7 +10,7 @@ is taken in, too: the second look, at these offsets alone, decides.
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
-from landfall.driver.decide.backfill import Backfill, Choice, chosen, reached
+from landfall.driver.decide.backfill import Backfill, SliceChoice, chosen, reached
 from landfall.driver.decide.counting import Ranges
 from landfall.driver.decide.landed_now import LandedNow
 from landfall.errors import Stalled
@@ -24,7 +24,7 @@ from landfall.ledger.effects import (
 )
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import Replaced, Section
+from landfall.ledger.replace.replacement_lists import ReplacementList, Section
 from landfall.ledger.task_results import LandedObject, LandedSlice, ReplayedSlice
 
 
@@ -36,7 +36,7 @@ class ChoiceReach:
     that are chosen.
     """
 
-    def __init__(self, group: str, choice: Choice) -> None:
+    def __init__(self, group: str, choice: SliceChoice) -> None:
         """``group`` is the name of the group whose ledger it is."""
         self._group = group
         self._choice = choice
@@ -45,7 +45,7 @@ class ChoiceReach:
         self._held: dict[TopicPartition, OffsetRange] = {}
         self._named: dict[TopicPartition, OffsetRange] = {}
 
-    def take(self, record: Record, listed: Replaced | None = None) -> None:
+    def take(self, record: Record, listed: ReplacementList | None = None) -> None:
         """Take the next record in; ``listed`` is what the list of a REPLACE holds."""
         for effect in effects(record):
             match effect:
@@ -82,7 +82,7 @@ class ChoiceReach:
         for each in landed.objects:
             self._look(each, [landed.piece])
 
-    def _replace(self, listed: Replaced, time: datetime) -> None:
+    def _replace(self, listed: ReplacementList, time: datetime) -> None:
         for again in listed.landed_again:
             if self._choice.is_in_time(again.piece.topic_partition.topic, time):
                 _widen(self._in_time, again.piece)
@@ -111,7 +111,7 @@ class ChoiceReach:
 
 
 def chosen_within(
-    within: Ranges, read: Callable[[Ranges], LandedNow], choice: Choice
+    within: Ranges, read: Callable[[Ranges], LandedNow], choice: SliceChoice
 ) -> tuple[LandedNow, Backfill]:
     """Return what is landed in the ranges that a choice may reach, and what it lands again.
 
@@ -132,7 +132,7 @@ def chosen_within(
         within = wider
 
 
-def _reached(landed: LandedNow, choice: Choice) -> Ranges:
+def _reached(landed: LandedNow, choice: SliceChoice) -> Ranges:
     try:
         return reached(landed, choice)
     except Stalled:  # ``chosen`` raises this, after it has looked at names

@@ -42,7 +42,7 @@ class RangeLook:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PartitionsInLog:
     """The topic partitions in the log that the spec names.
 
     Attributes:
@@ -84,7 +84,7 @@ def _end(state: State, ends: Mapping[TopicPartition, int], tp: TopicPartition) -
 def closed_topics(
     state: State,
     ends: Mapping[TopicPartition, int],
-    found: Found,
+    found: PartitionsInLog,
     horizon: Horizon,
 ) -> tuple[tuple[ClosedTopic, ...], tuple[str, ...]]:
     """Return the topics that are landed up to the end of a range, and those that are left.

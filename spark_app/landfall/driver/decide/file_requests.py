@@ -21,7 +21,7 @@ from landfall.api.values import plural
 from landfall.api.verbs import FilesRequest, IgnoreFilesRequest
 from landfall.discovery.named_files import NamedFiles, tried_again
 from landfall.driver.decide.requests import Refusal
-from landfall.ledger import Feed
+from landfall.ledger import FeedState
 from landfall.ledger.feeds import MAX_IGNORED, MAX_LISTED
 from landfall.ledger.feeds.part_lists import ListedPart
 
@@ -50,7 +50,7 @@ class FilesPlan:
     ignored: tuple[int, ...] = ()
 
 
-def decide_files(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan | Refusal:
+def decide_files(feed: FeedState, request: FilesRequest, files: NamedFiles) -> FilesPlan | Refusal:
     """Return the DISCOVER that carries a request out, or why it is refused.
 
     Args:
@@ -81,7 +81,7 @@ def _problems(request: FilesRequest, files: NamedFiles) -> Iterator[str]:
         yield "no file is parked"
 
 
-def _retry(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan | Refusal:
+def _retry(feed: FeedState, request: FilesRequest, files: NamedFiles) -> FilesPlan | Refusal:
     left, states = _left(files), {**feed.parked, **feed.ignored}
     again = tuple(n for n, part in sorted(left.items()) if part.name not in files.changed)
     replaced = tuple(n for n in sorted(left) if n not in again)
@@ -98,7 +98,7 @@ def _retry(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan | 
     return FilesPlan(text=text, names=names, parts=parts, again=again, replaced=replaced)
 
 
-def _ignore(feed: Feed, request: FilesRequest, files: NamedFiles) -> FilesPlan | Refusal:
+def _ignore(feed: FeedState, request: FilesRequest, files: NamedFiles) -> FilesPlan | Refusal:
     given_up = {part.name for part in files.parked.values()}
     if len(feed.ignored) + len(files.parked) > MAX_IGNORED:
         return Refusal(f"{request.topic}: more than {MAX_IGNORED} parts would be given up")

@@ -41,7 +41,12 @@ from landfall.ledger.effects import (
 )
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, Replaced, Section
+from landfall.ledger.replace.replacement_lists import (
+    LandedAgain,
+    NewObject,
+    ReplacementList,
+    Section,
+)
 from landfall.ledger.replace.replacing import changes_rows
 from landfall.ledger.task_results import DecidedObject, LandedObject
 
@@ -92,12 +97,12 @@ class _Replacing:
     """A REPLACE that is not applied, with the lives that its topic partitions had."""
 
     record: Replace
-    listed: Replaced
+    listed: ReplacementList
     lives: Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
+class _ReplacedRanges:
     """The ranges and objects that a backfill, or its undoing, has replaced."""
 
     ranges: Sequence[LandedRange]
@@ -150,17 +155,17 @@ class LandedNow:
     _due: dict[int, dict[str, CountingObject]] = field(default_factory=dict)
     _read: dict[int, list[str]] = field(default_factory=dict)
     _replacing: dict[int, _Replacing] = field(default_factory=dict)
-    _before: dict[int, _Before] = field(default_factory=dict)
+    _before: dict[int, _ReplacedRanges] = field(default_factory=dict)
     _called_applied: int | None = None
     _generation: int = 0
 
-    def take(self, record: Record, listed: Replaced | None = None) -> None:
+    def take(self, record: Record, listed: ReplacementList | None = None) -> None:
         """Take the next record in; ``listed`` is what the list of a REPLACE holds."""
         for effect in effects(record):
             self._take(effect, listed)
         self.reached(record.header.seq, record.header.applied_through)
 
-    def _take(self, effect: Effect, listed: Replaced | None) -> None:  # noqa: C901, PLR0912  # one arm per event
+    def _take(self, effect: Effect, listed: ReplacementList | None) -> None:  # noqa: C901, PLR0912  # one arm per event
         match effect:
             case SpecOpened():
                 self._generation = effect.generation
@@ -231,7 +236,7 @@ class LandedNow:
         return self.applied_through if self._called_applied is None else self._called_applied
 
     @property
-    def replacing(self) -> Iterator[tuple[int, Replaced]]:
+    def replacing(self) -> Iterator[tuple[int, ReplacementList]]:
         """Yield the decisions of REPLACEs that are not known to be applied, with their slots."""
         for slot, each in self._replacing.items():
             yield slot, each.listed
@@ -262,7 +267,7 @@ class LandedNow:
         ends += [hole.end for slot, hole in self.holes.get(tp, ()) if slot > life]
         return max(ends, default=self.members[tp].start)
 
-    def _replacement(self, record: Replace, listed: Replaced | None) -> None:
+    def _replacement(self, record: Replace, listed: ReplacementList | None) -> None:
         self.promotions.take(record)
         if listed is None:
             return
@@ -343,7 +348,7 @@ class LandedNow:
             before = self._before.get(record.undoes)
             ranges = before.ranges if before else self._landed_again(replacing)
             copied = before.objects if before else ()
-            self._before[slot] = _Before(self._swapped(replacing, ranges), retired)
+            self._before[slot] = _ReplacedRanges(self._swapped(replacing, ranges), retired)
         originals = {unplanned(each.key): each for each in copied}
         former = [each for each in retired if not self.is_present(each)]
         for new in listed.objects:

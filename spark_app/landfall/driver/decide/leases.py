@@ -22,7 +22,7 @@ from landfall.api.verbs import (
     TakeFilesRequest,
 )
 from landfall.driver.decide.requests import PlannedRecord, Refusal
-from landfall.ledger import Feed, OpenLease, State
+from landfall.ledger import FeedState, OpenLease, State
 from landfall.ledger.feeds.leases import MAX_TAKEN, MAX_UNFINISHED, find, unfinished
 from landfall.ledger.offsets import TopicPartition
 
@@ -132,7 +132,7 @@ def _take(  # noqa: PLR0911  # one per answer
     return PlannedLease(text, make, offered)
 
 
-def _offered(feed: Feed, own: spec.Feed, limit: int, now: datetime) -> tuple[int, ...]:
+def _offered(feed: FeedState, own: spec.Feed, limit: int, now: datetime) -> tuple[int, ...]:
     """Return the files for a taker who asks for so many: returned files first, then new ones."""
     assert feed.leasing
     latest = millis(now - own.retry_interval)

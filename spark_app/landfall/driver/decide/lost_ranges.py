@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.source import Stretch
+from landfall.source import CoveredPrefix
 
 PATIENCE = timedelta(minutes=10)
 """How long what the other group has not landed yet is waited for, before it counts as lost: it may
@@ -26,7 +26,7 @@ long its objects take to be visible.
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BackupAnswer:
     """The answer about the first of the lost offsets of a topic partition.
 
     Attributes:
@@ -35,7 +35,7 @@ class Found:
         since: since when it lacks them; when it was asked if it has or has committed them.
     """
 
-    answer: Stretch | LandfallError
+    answer: CoveredPrefix | LandfallError
     asked: datetime
     since: datetime
 
@@ -65,7 +65,7 @@ class Settled:
 def settle(
     group: str,
     lost: Mapping[TopicPartition, OffsetRange],
-    found: Mapping[TopicPartition, Found],
+    found: Mapping[TopicPartition, BackupAnswer],
     now: datetime,
     *,
     skips: bool,
@@ -87,11 +87,11 @@ def settle(
         if known is None or not known.is_about(offsets.start):
             continue
         match known.answer:
-            case Stretch(offsets=stretch, why=None):
+            case CoveredPrefix(offsets=stretch, why=None):
                 readable[tp] = OffsetRange(offsets.start, min(stretch.end, offsets.end))
-            case Stretch(offsets=stretch, why=why) if skips and _is_lost(known, now):
+            case CoveredPrefix(offsets=stretch, why=why) if skips and _is_lost(known, now):
                 holes.append(Slice(tp, OffsetRange(offsets.start, min(stretch.end, offsets.end))))
-            case Stretch(offsets=stretch, why=Stalled() as why):
+            case CoveredPrefix(offsets=stretch, why=Stalled() as why):
                 lacking = OffsetRange(offsets.start, min(stretch.end, offsets.end))
                 blocked[tp] = _stalled(tp, lacking, why, is_committed=known.answer.is_committed)
             case LandfallError() as error:
@@ -99,10 +99,10 @@ def settle(
     return Settled(readable, tuple(holes), blocked)
 
 
-def _is_lost(known: Found, now: datetime) -> bool:
+def _is_lost(known: BackupAnswer, now: datetime) -> bool:
     """Return whether no group has the offsets, or ever will."""
     answer = known.answer
-    if not isinstance(answer, Stretch) or answer.why is None:
+    if not isinstance(answer, CoveredPrefix) or answer.why is None:
         return False
     # What cannot be taken back is decided from what is certain: a COMMIT stays, confirmed or not.
     is_absent = answer.why.reason is Reason.DATA_LOSS and not answer.is_committed

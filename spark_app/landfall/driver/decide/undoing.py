@@ -20,7 +20,7 @@ from landfall.ledger import Replace
 from landfall.ledger.effects import Effect, LifetimeBegan, LifetimeEnded, ObjectsReplaced
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.opened import taken_back
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.replace.replacing import changes_rows
 from landfall.ledger.task_results import DecidedObject
 
@@ -74,7 +74,7 @@ class Contents:
     _after: dict[int, dict[Slice, list[_Span]]] = field(default_factory=dict)
     _lives: dict[TopicPartition, int] = field(default_factory=dict)
 
-    def take(self, effect: Effect, listed: Replaced | None = None) -> None:
+    def take(self, effect: Effect, listed: ReplacementList | None = None) -> None:
         """Take in the next event; of a REPLACE if it is applied and was not given up."""
         match effect:
             case LifetimeBegan() | LifetimeEnded():
@@ -135,7 +135,7 @@ class Contents:
     def _made_in(self, slot: int, folders: Collection[str]) -> Iterator[str]:
         return (content for content in self._made[slot] if _folder(content) in folders)
 
-    def _replace(self, record: Replace, listed: Replaced) -> None:
+    def _replace(self, record: Replace, listed: ReplacementList) -> None:
         slot, back = record.header.seq, taken_back(record, listed)
         self._records[slot] = record
         root, is_undone = self._kinds.get(back, (slot, True))
@@ -189,7 +189,7 @@ class Contents:
         self._ranges[tp] = sorted(kept, key=lambda each: each.offsets)
 
 
-def chosen_folders(listed: Replaced, output_partitions: Collection[str]) -> frozenset[str]:
+def chosen_folders(listed: ReplacementList, output_partitions: Collection[str]) -> frozenset[str]:
     """The folders of a list that these output partitions choose; ``*`` stands for any text."""
     patterns = [each.strip("/") for each in output_partitions or ["*"]]
     return frozenset(

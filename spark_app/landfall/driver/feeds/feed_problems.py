@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from landfall import ledger
 from landfall.api import spec
 from landfall.api.values import plural
-from landfall.discovery.looking import Found
+from landfall.discovery.looking import LookResult
 from landfall.errors import LandfallError, Reason, Stalled, StoreDenied
 from landfall.ledger.offsets import TopicPartition
 
@@ -34,7 +34,7 @@ def other_process(feed: spec.Feed) -> str:
     )
 
 
-def files_problem(tp: TopicPartition, feed: ledger.Feed, own: spec.Feed) -> Stalled | None:
+def files_problem(tp: TopicPartition, feed: ledger.FeedState, own: spec.Feed) -> Stalled | None:
     """Return what is wrong with files not landed; of external feeds, with what workers gave up."""
     if feed.leasing:
         failed = {n: p for n, p in feed.parked.items() if p.attempt >= own.max_attempts}
@@ -53,7 +53,7 @@ def changed_problem(tp: TopicPartition, names: Sequence[str]) -> Stalled:
     )
 
 
-def _parked(tp: TopicPartition, feed: ledger.Feed, how: str = "landed") -> Stalled:
+def _parked(tp: TopicPartition, feed: ledger.FeedState, how: str = "landed") -> Stalled:
     first = feed.parked[min(feed.parked)]
     count = plural(len(feed.parked), "part")
     tries = plural(first.attempt, "time")
@@ -127,7 +127,7 @@ class LeftOut:
         self.duplicates = 0
         self.refused = 0
 
-    def sees(self, found: Found) -> None:
+    def sees(self, found: LookResult) -> None:
         """Take in what a look has found."""
         for name, why in found.skipped.reasons:
             if (name, why) not in self._logged:
@@ -153,7 +153,7 @@ class LeftOut:
             )
         return "\n".join(lines)
 
-    def _count(self, found: Found) -> None:
+    def _count(self, found: LookResult) -> None:
         """Count what a listing of all names finds, which may take several looks."""
         if found.position.relisted != self._relisted:
             self._relisted = found.position.relisted

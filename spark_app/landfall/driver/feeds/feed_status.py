@@ -7,7 +7,7 @@ from landfall.api import spec
 from landfall.api.feed_status import FeedStatus
 from landfall.api.next_steps import FILE_PLACEHOLDER, next_step
 from landfall.errors import Reason
-from landfall.ledger import Feed, PartList
+from landfall.ledger import FeedState, PartList
 from landfall.ledger.feeds import begun_to, landed_parts
 from landfall.ledger.feeds.part_lists import ListedPart
 
@@ -17,7 +17,7 @@ ReadList = Callable[[PartList], Sequence[ListedPart] | None]
 
 def feed_status(
     one: spec.Feed,
-    feed: Feed,
+    feed: FeedState,
     checkpoint: int,
     read: ReadList,
     *,
@@ -53,7 +53,7 @@ def feed_status(
     )
 
 
-def pending(feed: Feed, checkpoint: int, read: ReadList) -> tuple[int, int]:
+def pending(feed: FeedState, checkpoint: int, read: ReadList) -> tuple[int, int]:
     """Return how many files have parts that are not landed, and how many bytes these parts have.
 
     Of an external feed, parts that were never leased.

@@ -25,7 +25,7 @@ from landfall.discovery import part_lists
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looker import Look
 from landfall.driver.core.deps import Append, DriverDeps, record_failure
-from landfall.driver.core.parts import Part
+from landfall.driver.core.parts import DriverPart
 from landfall.driver.decide.file_requests import FilesPlan
 from landfall.driver.decide.requests import Refusal
 from landfall.driver.feeds.feed_problems import (
@@ -61,7 +61,7 @@ MAX_LOOKS = 16
 """How many feeds are looked at at once, so that some that do not answer keep no other waiting."""
 
 
-class Feeds(Part):
+class Feeds(DriverPart):
     """The feeds of a group; none if it lands topics of Kafka. Used by the driver's thread alone."""
 
     def __init__(
@@ -200,7 +200,7 @@ class Feeds(Part):
         return since is not None and since < self._specs[tp].discovery_interval
 
     def _begin(
-        self, opened: OpenFeed, feed: ledger.Feed, now: datetime, closing: datetime | None
+        self, opened: OpenFeed, feed: ledger.FeedState, now: datetime, closing: datetime | None
     ) -> None:
         if opened.asked:
             asked = opened.asked.popleft()
@@ -327,7 +327,7 @@ class Feeds(Part):
             return
         self._log.stopped[tp] = changed_problem(tp, changed)
 
-    def _stop_other_process(self, tp: TopicPartition, feed: ledger.Feed) -> bool:
+    def _stop_other_process(self, tp: TopicPartition, feed: ledger.FeedState) -> bool:
         """Stop a feed that the ledger has for another purpose than the spec; whether it is."""
         own, is_external = self._specs[tp], feed.leasing is not None
         if own.is_external == is_external:
@@ -364,7 +364,7 @@ class Feeds(Part):
         return replace(backlog, offsets=OffsetRange(start, end), parts=tuple(sizes)).up_to(end)
 
     def _parts_from(
-        self, tp: TopicPartition, feed: ledger.Feed, first: int
+        self, tp: TopicPartition, feed: ledger.FeedState, first: int
     ) -> Iterable[tuple[int, ListedPart]]:
         opened = self._feed(tp)
         opened.read = {each: parts for each, parts in opened.read.items() if each.end > first}

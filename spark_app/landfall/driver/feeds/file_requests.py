@@ -17,12 +17,12 @@ from landfall.api.verbs import Answer, FilesRequest, Outcome
 from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looker import FeedLooker
-from landfall.discovery.rules import OnChange, Rules
+from landfall.discovery.rules import DiscoveryRules, OnChange
 from landfall.driver.decide.file_requests import FilesPlan, decide_files
 from landfall.driver.decide.requests import Refusal
 from landfall.errors import LandfallError
 from landfall.formats.parts import FilePart
-from landfall.ledger import Decision, Feed, PartList, Record, State
+from landfall.ledger import Decision, FeedState, PartList, Record, State
 from landfall.ledger.offsets import TopicPartition
 from landfall.source.files import reader_of_feed
 from landfall.store import Slots, SourceFiles
@@ -58,7 +58,7 @@ class PreparedFiles:
     plan: FilesPlan | Refusal
     listed: PartList | None = None
 
-    def holds(self, feed: Feed) -> bool:
+    def holds(self, feed: FeedState) -> bool:
         """Return whether the plan may still be recorded."""
         if isinstance(self.plan, Refusal):
             return True
@@ -78,7 +78,7 @@ def feed_looker(group: str, slots: Slots, feed: spec.Feed, source: SourceFiles) 
         source: its files.
     """
     reader = reader_of_feed(feed)
-    rules = Rules(
+    rules = DiscoveryRules(
         _whole if feed.is_external else partial(_cut, reader.parts, feed.part_bytes),
         include=(feed.include,) if feed.include else (),
         exclude=(feed.exclude,) if feed.exclude else (),
@@ -108,7 +108,7 @@ def why_no_feed(state: State, feeds: tuple[spec.Feed, ...], topic: str) -> str:
     return ""
 
 
-def plan_files(looker: FeedLooker, feed: Feed, request: FilesRequest) -> FilesPlan | Refusal:
+def plan_files(looker: FeedLooker, feed: FeedState, request: FilesRequest) -> FilesPlan | Refusal:
     """Return what a request records.
 
     Raises:
@@ -118,7 +118,7 @@ def plan_files(looker: FeedLooker, feed: Feed, request: FilesRequest) -> FilesPl
     return decide_files(feed, request, looker.named(feed, request.names))
 
 
-def prepare_files(looker: FeedLooker, feed: Feed, asked: AskedOfFiles) -> PreparedFiles:
+def prepare_files(looker: FeedLooker, feed: FeedState, asked: AskedOfFiles) -> PreparedFiles:
     """Plan what a request records, and store its list. What fails is answered, too.
 
     Raises:
@@ -148,7 +148,7 @@ def discovered(
 
 
 def _stored(
-    looker: FeedLooker, feed: Feed, request: FilesRequest, plan: FilesPlan | Refusal
+    looker: FeedLooker, feed: FeedState, request: FilesRequest, plan: FilesPlan | Refusal
 ) -> PartList | None:
     if isinstance(plan, Refusal) or request.dry_run or not plan.parts:
         return None

@@ -103,7 +103,7 @@ class OpenFeed:
             return min(interval, max(self.spec.settle, EVENT_PAUSE))
         return interval
 
-    def to_try_again(self, feed: ledger.Feed, now: datetime) -> tuple[int, ...]:
+    def to_try_again(self, feed: ledger.FeedState, now: datetime) -> tuple[int, ...]:
         """Parked parts that may be readable now; a driver that starts tries all at once."""
         if feed.leasing:
             return ()  # takers get them under the numbers that they have
@@ -124,7 +124,9 @@ class OpenFeed:
             return None
         return changed_problem(TopicPartition(self.spec.topic, 0), sorted(self.changed))
 
-    def status(self, feed: ledger.Feed, checkpoint: int, stopped: Stalled | None) -> FeedStatus:
+    def status(
+        self, feed: ledger.FeedState, checkpoint: int, stopped: Stalled | None
+    ) -> FeedStatus:
         """Return the status of the files; ``stopped`` is why the feed is stopped, if it is."""
         found = feed_status(self.spec, feed, checkpoint, self.read.get)
         parked = self.changed_problem

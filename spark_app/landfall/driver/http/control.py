@@ -27,7 +27,7 @@ from landfall.api.contract import (
     TakeOver,
     WantExecutors,
 )
-from landfall.api.signatures import Refusal, SignedHeader, challenge
+from landfall.api.signatures import SignatureRefusal, SignedHeader, challenge
 from landfall.api.verbs import VERB_PATHS, Answer, Outcome, Request
 from landfall.driver.http.server import PATIENCE_SECONDS, in_background
 from landfall.driver.http.signed_requests import SignatureCheck, clock, is_body, is_signed
@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             body = self._body()
             if signed and not is_body(signed, body):
-                raise self._refuse(Refusal.BODY)
+                raise self._refuse(SignatureRefusal.BODY)
             if self.path in COMMANDS:
                 self.handler.dispatch(decode(COMMANDS[self.path], body))
                 return HTTPStatus.ACCEPTED, b""
@@ -191,13 +191,15 @@ class _Handler(BaseHTTPRequestHandler):
                 raise _Refused("Bearer")
             return None
         found = (
-            signatures.check(self.command, self.path, header) if signatures else Refusal.UNKNOWN_KEY
+            signatures.check(self.command, self.path, header)
+            if signatures
+            else SignatureRefusal.UNKNOWN_KEY
         )
-        if isinstance(found, Refusal):
+        if isinstance(found, SignatureRefusal):
             raise self._refuse(found)
         return found
 
-    def _refuse(self, refusal: Refusal) -> _Refused:
+    def _refuse(self, refusal: SignatureRefusal) -> _Refused:
         """The refusal of a signed request, with this driver's clock: the sender's may be wrong."""
         signatures = self.control.signatures
         return _Refused(challenge((signatures.clock if signatures else clock)(), refusal))

@@ -14,13 +14,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from landfall.api.compaction_status import CompactionStatus, ReplacingStatus
-from landfall.api.contract import PartitionStatus, Phase, PublisherStatus, Status, Workers
+from landfall.api.contract import DriverPhase, PartitionStatus, PublisherStatus, Status, Workers
 from landfall.api.feed_status import FeedStatus
 from landfall.driver.core.counters import DriverCounters
 
 TOPICS = 200
 OTHER = "_other"
-HAVE_LANE = frozenset({Phase.RECOVERING, Phase.RUNNING, Phase.DRAINING})
+HAVE_LANE = frozenset({DriverPhase.RECOVERING, DriverPhase.RUNNING, DriverPhase.DRAINING})
 _GROUP = ["namespace", "group"]
 _TOPIC = [*_GROUP, "topic"]
 

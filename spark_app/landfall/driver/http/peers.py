@@ -10,14 +10,14 @@ import logging
 import socket
 
 from landfall import untrusted_json
-from landfall.api.contract import HTTP_PORT, Phase
+from landfall.api.contract import HTTP_PORT, DriverPhase
 
 log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 3.0
 """How long one driver may take to answer; one that hangs does not count as working."""
 MAX_ANSWER_BYTES = 1 << 20
-WORKING = frozenset({Phase.RECOVERING, Phase.RUNNING, Phase.DRAINING})
+WORKING = frozenset({DriverPhase.RECOVERING, DriverPhase.RUNNING, DriverPhase.DRAINING})
 """Phases of a driver that owns the lane and makes progress."""
 
 

@@ -20,7 +20,7 @@ def serve_report(host: str, port: int, report: Callable[[], bytes]) -> Threading
     """
     answers: dict[str, Callable[[], bytes]] = {"/status": report, "/healthcheck": lambda: b"{}"}
 
-    class Handler(BaseHTTPRequestHandler):
+    class ReportHandler(BaseHTTPRequestHandler):
         server_version = f"landfall/{__version__}"
         timeout = PATIENCE_SECONDS
 
@@ -36,4 +36,4 @@ def serve_report(host: str, port: int, report: Callable[[], bytes]) -> Threading
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
             """Log nothing: the operator asks every few seconds."""
 
-    return in_background(host, port, Handler)
+    return in_background(host, port, ReportHandler)

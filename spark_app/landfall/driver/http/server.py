@@ -28,7 +28,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from landfall import __version__
-from landfall.api.contract import Phase, Status
+from landfall.api.contract import DriverPhase, Status
 from landfall.api.status_summary import summarize
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.store_monitor import Outage
@@ -116,10 +116,10 @@ class StatusBoard:
     def health(self) -> tuple[HTTPStatus, dict[str, object]]:
         """Return the status code of ``/healthcheck``, and its JSON body with the reason."""
         age = self._clock() - self.posted
-        phase = self._posted[0].summary.phase if self._posted else Phase.STARTING
+        phase = self._posted[0].summary.phase if self._posted else DriverPhase.STARTING
         outage = self._outage()
         waiting_for = self.waiting_for or (f"store: {outage.failure.message}" if outage else "")
-        dead = phase in {Phase.STALLED, Phase.FENCED}
+        dead = phase in {DriverPhase.STALLED, DriverPhase.FENCED}
         alive = not dead and (age < STUCK or bool(waiting_for))
         why = {"alive": alive, "phase": phase, "seconds_since_pass": round(age.total_seconds(), 1)}
         if waiting_for:
@@ -140,7 +140,7 @@ def serve(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
     registry = CollectorRegistry()
     registry.register(StatusCollector(lambda: board.latest))
 
-    class Handler(BaseHTTPRequestHandler):
+    class StatusHandler(BaseHTTPRequestHandler):
         server_version = f"landfall/{__version__}"
         timeout = PATIENCE_SECONDS
 
@@ -155,7 +155,7 @@ def serve(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
             """Log nothing: probes and scrapers ask every few seconds."""
 
-    return in_background(host, port, Handler)
+    return in_background(host, port, StatusHandler)
 
 
 def serve_near(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
@@ -260,7 +260,7 @@ def _answer(
 def _status(board: StatusBoard, *, summary: bool) -> tuple[HTTPStatus, str, bytes]:
     latest = board.latest
     if latest is None:
-        return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"phase": Phase.STARTING})
+        return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"phase": DriverPhase.STARTING})
 
     def render() -> bytes:
         return msgspec.json.encode(summarize(latest[0]) if summary else latest[0])

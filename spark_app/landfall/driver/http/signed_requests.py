@@ -24,7 +24,7 @@ from landfall.api.signatures import (
     SCHEME,
     Addressee,
     KeyDocument,
-    Refusal,
+    SignatureRefusal,
     SignedHeader,
     body_hash,
     key_id,
@@ -76,19 +76,19 @@ class SignatureCheck:
         """Refuse what was signed before now."""
         self._started = self.clock()
 
-    def check(self, method: str, target: str, header: str) -> SignedHeader | Refusal:
+    def check(self, method: str, target: str, header: str) -> SignedHeader | SignatureRefusal:
         """Return the header if its signature is the operator's, of a request that is taken now."""
         parsed = parse_header(header)
         if parsed is None:
-            return Refusal.MALFORMED
+            return SignatureRefusal.MALFORMED
         signed, signature = parsed
         document = self._keys()
         public = {key_id(key): key for key in document.keys}.get(signed.key)
         if public is None:
-            return Refusal.UNKNOWN_KEY
+            return SignatureRefusal.UNKNOWN_KEY
         now = self.clock()
         if not max(now - _SKEW, self._started) <= signed.time <= now + _SKEW:
-            return Refusal.CLOCK
+            return SignatureRefusal.CLOCK
         addressee = Addressee(
             namespace=self.namespace,
             group=self.group,
@@ -101,8 +101,8 @@ class SignatureCheck:
                 signature, signed.signed_text(method, target, addressee)
             )
         except InvalidSignature:
-            return Refusal.SIGNATURE
-        return signed if self._take(signed, now) else Refusal.REPLAYED
+            return SignatureRefusal.SIGNATURE
+        return signed if self._take(signed, now) else SignatureRefusal.REPLAYED
 
     def _take(self, signed: SignedHeader, now: int) -> bool:
         """Remember a nonce; False if it is known, or if there is no room for it."""

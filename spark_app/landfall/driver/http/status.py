@@ -14,8 +14,8 @@ from landfall.api.compaction_status import CompactionStatus, ReplacingStatus
 from landfall.api.contract import (
     VERSION,
     CommitStatus,
+    DriverPhase,
     PartitionStatus,
-    Phase,
     Status,
     TopicCompleteness,
     Workers,
@@ -56,7 +56,7 @@ class LaneView:
     group: ConsumerGroup
     lane: str
     revision: str
-    phase: Phase
+    phase: DriverPhase
     state: State
     epoch: int
 
@@ -89,7 +89,7 @@ class DriverProgress:
     """
 
     time: datetime
-    phase: Phase
+    phase: DriverPhase
     state: State
     log: LogView
     stalled: Mapping[TopicPartition, Stalled]

@@ -17,7 +17,7 @@ from landfall.api.spec import ConsumerGroup, Schedule
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.stored_specs import with_stored_formats
 from landfall.driver.decide.closed_range import (
-    Found,
+    PartitionsInLog,
     RangeLook,
     closed_topics,
     is_reached,
@@ -33,7 +33,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
 from landfall.publish.finished import Calendars
 from landfall.publish.following import Follower
-from landfall.task.counting import Landed, in_shares
+from landfall.task.counting import ObjectsOfSpec, in_shares
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +138,9 @@ class ClosedRanges:
         if wrong is None:
             return
         denied = {*self._observer.denied, *wrong}
-        topics, left = closed_topics(state, self._ends, Found(found, denied), self._horizon)
+        topics, left = closed_topics(
+            state, self._ends, PartitionsInLog(found, denied), self._horizon
+        )
         until = _millis(self.until)
         if not _is_repeated(state, until, left):
             assert self._began is not None, "a range has begun before it ends"
@@ -293,7 +295,7 @@ class ReadingBack:
                 except Stalled as unreadable:
                     problems |= dict.fromkeys(topics - problems.keys(), unreadable)
                     continue
-                landed = Landed(group, tuple(objects))
+                landed = ObjectsOfSpec(group, tuple(objects))
                 shares = tuple(in_shares(landed, SHARES_PER_SLOT * self._deps.runner.slots))
                 for found in self._deps.runner.read_back(shares):
                     log.error("object does not hold its rows", extra={"why": str(found.problem)})

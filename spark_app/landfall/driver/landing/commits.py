@@ -15,7 +15,7 @@ from landfall import ledger
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.core.deps import Append, DriverDeps, record_failure
 from landfall.driver.core.merged_first import ReadyTopics, all_at_once
-from landfall.driver.core.parts import Part
+from landfall.driver.core.parts import DriverPart
 from landfall.driver.decide import membership
 from landfall.driver.decide.bad_records import BadRecordHistory
 from landfall.driver.decide.batch_results import (
@@ -81,7 +81,7 @@ class LaneAppender:
 
 
 @dataclass
-class BatchCommitter(Part):
+class BatchCommitter(DriverPart):
     """Commits finished batches; used by the driver's thread alone.
 
     Attributes:

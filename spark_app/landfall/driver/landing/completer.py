@@ -25,7 +25,7 @@ import stamina
 
 from landfall import ledger
 from landfall.driver.core.deps import DriverDeps, record_failure
-from landfall.driver.core.parts import Part
+from landfall.driver.core.parts import DriverPart
 from landfall.driver.core.retry_backoff import wait_after
 from landfall.errors import AccessDenied, LettersDenied, Retry, StoreDenied, cause
 from landfall.ledger.decisions import topic_partition
@@ -78,7 +78,7 @@ class _Completion:
         return done.done() and not done.cancelled() and isinstance(done.exception(), UploadLost)
 
 
-class Completer(Part):
+class Completer(DriverPart):
     """Completes the objects of COMMITs; called from one thread, works in many."""
 
     def __init__(self, deps: DriverDeps, wake: Callable[[], None]) -> None:

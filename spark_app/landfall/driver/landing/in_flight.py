@@ -14,8 +14,8 @@ from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.retry_backoff import RetryBackoff
 from landfall.driver.decide.batch_size import BatchSizeLimit, max_batch_bytes, slice_bytes
 from landfall.driver.landing.lost_ranges import LostRanges
-from landfall.estimates import Sizes
-from landfall.ledger import Feed, Member, State
+from landfall.estimates import SizeEstimates
+from landfall.ledger import FeedState, Member, State
 from landfall.ledger.feeds import lists_of
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice, SliceResult
@@ -63,13 +63,13 @@ class InFlightBatches:
         self._tuning = group.spec.tuning
         self._pool = deps.background.pool(self._tuning.max_rounds, "batch")
         self._batches: dict[str, InFlightBatch] = {}
-        self._sizes = Sizes()
+        self._sizes = SizeEstimates()
         self._limit = BatchSizeLimit()
         self._policy = Policy.of(group.spec.upload_policy)
         self.backoff = RetryBackoff()
         self.permitted: Mapping[TopicPartition, int] = {}
         self.members: Mapping[TopicPartition, Member] = {}
-        self.feeds: Mapping[TopicPartition, Feed] = {}
+        self.feeds: Mapping[TopicPartition, FeedState] = {}
         self.lost_ranges = LostRanges(group.spec.source, deps.backup, deps.background, wake)
 
     def follow(self, state: State) -> None:

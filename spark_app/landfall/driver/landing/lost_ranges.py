@@ -18,12 +18,12 @@ from datetime import datetime, timedelta
 
 from landfall.api.spec import Source
 from landfall.driver.core.background import Background
-from landfall.driver.decide.lost_ranges import Found, Settled, settle
+from landfall.driver.decide.lost_ranges import BackupAnswer, Settled, settle
 from landfall.errors import LandfallError
 from landfall.ledger import Member, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.plan import Backlog
-from landfall.source import Backup, Stretch, Watermarks
+from landfall.source import Backup, CoveredPrefix, Watermarks
 from landfall.task import FromBackup
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 ASKED_AGAIN = timedelta(seconds=30)
 """After this time what the other group has is asked again: it may have more, or less."""
 
-Answers = Mapping[TopicPartition, Stretch | LandfallError]
+Answers = Mapping[TopicPartition, CoveredPrefix | LandfallError]
 
 
 @dataclass
@@ -50,7 +50,7 @@ class LostRanges:
     background: Background
     wake: Callable[[], object]
     _lost: dict[TopicPartition, OffsetRange] = field(default_factory=dict)
-    _found: dict[TopicPartition, Found] = field(default_factory=dict)
+    _found: dict[TopicPartition, BackupAnswer] = field(default_factory=dict)
     _settled: Settled = field(default_factory=lambda: Settled({}, (), {}))
     _members: Mapping[TopicPartition, Member] = field(default_factory=dict)
     _question: "Future[Answers] | None" = None
@@ -163,7 +163,7 @@ class LostRanges:
         for tp, answer in question.result().items():
             before = self._found.get(tp)
             is_same = before is not None and _is_lacking(before.answer, answer)
-            self._found[tp] = Found(answer, now, before.since if before and is_same else now)
+            self._found[tp] = BackupAnswer(answer, now, before.since if before and is_same else now)
 
     def _ask(self, now: datetime) -> None:
         backup = self.backup
@@ -184,7 +184,7 @@ class LostRanges:
         return not (is_known and found and now - found.asked < ASKED_AGAIN)
 
 
-def _is_lacking(before: Stretch | LandfallError, now: Stretch | LandfallError) -> bool:
+def _is_lacking(before: CoveredPrefix | LandfallError, now: CoveredPrefix | LandfallError) -> bool:
     """Return whether the same offset was lacking before; what is committed is not."""
     if isinstance(before, LandfallError) or isinstance(now, LandfallError):
         return False
@@ -201,7 +201,7 @@ def _answers(
 
 def _answer(
     backup: Backup, tp: TopicPartition, topic_id: str, offsets: OffsetRange
-) -> Stretch | LandfallError:
+) -> CoveredPrefix | LandfallError:
     try:
         return backup.first_stretch(tp, topic_id, offsets)
     except LandfallError as error:

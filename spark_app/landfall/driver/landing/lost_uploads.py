@@ -29,13 +29,13 @@ from itertools import chain
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
 from landfall.driver.core.deps import Append, DriverDeps, record_failure
-from landfall.driver.core.parts import Part
+from landfall.driver.core.parts import DriverPart
 from landfall.driver.core.retry_backoff import wait_after
 from landfall.driver.core.stored_specs import stored_spec
 from landfall.driver.landing.completer import Completer
 from landfall.driver.landing.recovery import (
     LostSlice,
-    Origin,
+    ObjectOrigin,
     RecreatedTopics,
     Remade,
     by_origin,
@@ -91,7 +91,7 @@ class _Job:
 
 
 @dataclass
-class LostUploads(Part):
+class LostUploads(DriverPart):
     """Used by the driver's thread alone; the jobs run in a thread of their own.
 
     Attributes:
@@ -189,7 +189,7 @@ class LostUploads(Part):
         self._job = _Job(slices, results)
         results.add_done_callback(lambda _: self.wake())
 
-    def _group_of(self, origin: Origin, topics: Collection[str]) -> ConsumerGroup:
+    def _group_of(self, origin: ObjectOrigin, topics: Collection[str]) -> ConsumerGroup:
         lane = self.recording.writer.lane
         group = stored_spec(
             slots=self.deps.store, group=self.group, lane=lane.name, name=origin.spec, topics=topics

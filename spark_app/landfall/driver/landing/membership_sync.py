@@ -16,7 +16,7 @@ from operator import is_, is_not
 from landfall import ledger
 from landfall.api.spec import Source
 from landfall.driver.core.observer import Observer
-from landfall.driver.core.parts import Part
+from landfall.driver.core.parts import DriverPart
 from landfall.driver.decide import deleted, membership
 from landfall.driver.landing.existing_objects import ExistingObjects
 from landfall.driver.landing.lost_ranges import LostRanges
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 Append = Callable[[Callable[..., ledger.Record]], State]
 
 
-class MembershipSync(Part):
+class MembershipSync(DriverPart):
     """Used by the driver's thread alone.
 
     Attributes:

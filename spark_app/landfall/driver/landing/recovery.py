@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from landfall import ledger
 from landfall.api.spec import ConsumerGroup
-from landfall.driver.core.runner import Bin, Runner
+from landfall.driver.core.runner import Bin, BinRunner
 from landfall.errors import LandfallError, PartUnreadable, Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import State
@@ -82,7 +82,7 @@ class LostSlice:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Origin:
+class ObjectOrigin:
     """The origin of objects: the digest of a stored spec, or empty, and a generation."""
 
     spec: str
@@ -109,14 +109,14 @@ class Remade:
 
 def by_origin(
     state: State, group: str, lost: Mapping[int, Collection[LandedObject]]
-) -> dict[Origin, dict[int, tuple[LandedObject, ...]]]:
+) -> dict[ObjectOrigin, dict[int, tuple[LandedObject, ...]]]:
     """Return the lost objects by what they were made by, then by slot."""
-    found: defaultdict[Origin, defaultdict[int, list[LandedObject]]]
+    found: defaultdict[ObjectOrigin, defaultdict[int, list[LandedObject]]]
     found = defaultdict(lambda: defaultdict(list))
     for slot, objects in sorted(lost.items()):
         for o in objects:
             generation = object_names.origin(group, o.upload.key).generation
-            found[Origin(state.specs.get(slot, ""), generation)][slot].append(o)
+            found[ObjectOrigin(state.specs.get(slot, ""), generation)][slot].append(o)
     return {
         origin: {slot: tuple(objects) for slot, objects in by_slot.items()}
         for origin, by_slot in found.items()
@@ -161,7 +161,7 @@ def _decided_slices(
 
 def land_again(
     batch: Batch,
-    runner: Runner,
+    runner: BinRunner,
     lost: Sequence[LostSlice],
     topic_ids: Mapping[TopicPartition, str],
 ) -> list[SliceResult]:
@@ -187,7 +187,7 @@ def land_again(
 
 def _land_alike(
     batch: Batch,
-    runner: Runner,
+    runner: BinRunner,
     lost: Sequence[LostSlice],
     topic_ids: Mapping[TopicPartition, str],
 ) -> list[SliceResult]:
@@ -214,7 +214,7 @@ def _from_backup(
     return tuple(found.items())
 
 
-def _run(batch: Batch, runner: Runner, pieces: Sequence[Slice]) -> list[SliceResult]:
+def _run(batch: Batch, runner: BinRunner, pieces: Sequence[Slice]) -> list[SliceResult]:
     count = min(len(pieces), max(1, runner.slots) * BINS_PER_SLOT)
     bins: list[Bin] = [tuple(pieces[n::count]) for n in range(count)]
     return runner.run(batch, bins) if bins else []

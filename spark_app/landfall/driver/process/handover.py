@@ -24,7 +24,7 @@ from enum import Enum
 from threading import RLock
 
 from landfall import __version__
-from landfall.api.contract import LANE, ExitCode, LedgerAnchor, LedgerPosition, Phase
+from landfall.api.contract import LANE, DriverPhase, ExitCode, LedgerAnchor, LedgerPosition
 from landfall.api.spec import ConsumerGroup
 from landfall.api.verbs import Answer, LeaseRequest, Outcome, Request
 from landfall.driver.core.deps import DriverDeps
@@ -278,7 +278,7 @@ class LaneContender:
         self.deps.counters.message = f"{owner} has the lane, epoch {state.epoch}"
         # The operator commands a driver in STANDBY to take the lane. This one must not do that yet.
         is_ready = warm_up.done() and not is_draining
-        self._show(Phase.STANDBY if is_ready else Phase.STARTING, state, 0)
+        self._show(DriverPhase.STANDBY if is_ready else DriverPhase.STARTING, state, 0)
         self._wait()
 
     def _land(self, writer: LaneWriter) -> ExitCode:
@@ -303,7 +303,7 @@ class LaneContender:
         while not self._stop_reason:
             if self._must_open:
                 return self._open(state)
-            self._show(Phase.YIELDED, state, state.epoch)
+            self._show(DriverPhase.YIELDED, state, state.epoch)
             self._wait()
         return None
 
@@ -413,7 +413,7 @@ class LaneContender:
             )
         )
 
-    def _show(self, phase: Phase, state: State, epoch: int) -> None:
+    def _show(self, phase: DriverPhase, state: State, epoch: int) -> None:
         view = LaneView(
             group=self.group,
             lane=self._lane.name,

@@ -20,14 +20,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from landfall.api.contract import ExitCode, Phase
+from landfall.api.contract import DriverPhase, ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.api.values import plural
 from landfall.api.verbs import Answer, Request
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.draining import Draining
-from landfall.driver.core.parts import Part
+from landfall.driver.core.parts import DriverPart
 from landfall.driver.feeds.feeds import Feeds
 from landfall.driver.feeds.leases import Leases
 from landfall.driver.http.status import DriverProgress
@@ -83,7 +83,7 @@ class Driver:
     report: Callable[[DriverProgress], None]
     until_caught_up: bool = False
     goal: GoalType = Endless
-    phase: Phase = Phase.STARTING
+    phase: DriverPhase = DriverPhase.STARTING
 
     def __post_init__(self) -> None:
         group = self.group
@@ -200,7 +200,7 @@ class Driver:
         self._starts = BatchStarts(parts, self._is_stopping, self.until_caught_up)
         self._store_upkeep = StoreUpkeep(parts)
         # In the order of a pass: what a step appends or frees is seen by those after it.
-        self._steps: tuple[Part, ...] = (
+        self._steps: tuple[DriverPart, ...] = (
             LogLooks(parts),
             self._feeds,
             self._committer,
@@ -253,11 +253,11 @@ class Driver:
             # A successor may have caused what stopped us: for example, it repaired an object.
             if self._is_fenced():
                 return self._fenced(f"another driver has opened the lane; seen before: {stalled}")
-            self._end(Phase.STALLED, f"{stalled.reason}: {stalled}")
+            self._end(DriverPhase.STALLED, f"{stalled.reason}: {stalled}")
             log.error("driver stalled", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # the message has all that a trace would
             return ExitCode.STALLED
         except Retry as error:
-            self._end(Phase.STOPPED, str(error))
+            self._end(DriverPhase.STOPPED, str(error))
             log.error("dependency unavailable", extra={"why": str(error)})  # noqa: TRY400  # as above
             return ExitCode.UNAVAILABLE
         finally:
@@ -274,11 +274,11 @@ class Driver:
 
         What is lost, or seems so, is not waited for: it is found and made again alongside landing.
         """
-        self.phase = Phase.RECOVERING
+        self.phase = DriverPhase.RECOVERING
         self._completer.roll_forward(self.writer.state.unapplied, self._report, self._wait)
         self._replacements.recover(self._report, self._wait)
         self._list_fenced_uploads()
-        self.phase = Phase.RUNNING
+        self.phase = DriverPhase.RUNNING
 
     def _list_fenced_uploads(self) -> None:
         """Begin to abort every open upload; uploads of COMMITs are complete, or not open."""
@@ -321,7 +321,7 @@ class Driver:
         if self._goal.is_done and draining.reason is None:
             draining.reason = "what was due is landed"
         if draining.begins(now):
-            self.phase = Phase.DRAINING
+            self.phase = DriverPhase.DRAINING
         return draining.reason is not None
 
     def _is_drained(self, now: datetime) -> bool:
@@ -338,7 +338,7 @@ class Driver:
         assert self._draining.reason is not None, "only a driver that drains yields"
         self._committer.hand_over(self._draining.reason, self.deps.clock())
         self._store_upkeep.mirror()
-        self.phase = Phase.STOPPED
+        self.phase = DriverPhase.STOPPED
         stalled = (error for _, error in sorted(self.stalled_partitions().items()))
         files = self._feeds.problems(self.writer.state)
         unlanded = (*self._membership.absent, *stalled, *self._goal.problems, *files)
@@ -354,11 +354,11 @@ class Driver:
             return False
 
     def _fenced(self, why: str) -> ExitCode:
-        self._end(Phase.FENCED, why)
+        self._end(DriverPhase.FENCED, why)
         log.warning("driver fenced", extra={"why": why})
         return ExitCode.FENCED
 
-    def _end(self, phase: Phase, why: str) -> None:
+    def _end(self, phase: DriverPhase, why: str) -> None:
         self.phase = phase
         self.counters.message = why
 

@@ -12,7 +12,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.driver.backfill.side_leftovers import DiscardedLanes
 from landfall.driver.core.deps import DriverDeps, record_failure
 from landfall.driver.core.draining import Draining
-from landfall.driver.core.parts import Part
+from landfall.driver.core.parts import DriverPart
 from landfall.driver.decide.catch_up import has_caught_up, reached
 from landfall.driver.feeds.feeds import Feeds
 from landfall.driver.landing.commits import BatchCommitter, blocked_partitions
@@ -88,7 +88,7 @@ class DriverParts:
         return self.writer.state
 
     @property
-    def _active(self) -> tuple[Part, ...]:
+    def _active(self) -> tuple[DriverPart, ...]:
         """Parts with something under way."""
         return (
             self.membership,
@@ -144,7 +144,7 @@ class DriverParts:
 
 
 @dataclass
-class LogLooks(Part):
+class LogLooks(DriverPart):
     """Looks at the log, or at the files of feeds, when it is time."""
 
     parts: DriverParts
@@ -187,7 +187,7 @@ class LogLooks(Part):
 
 
 @dataclass
-class GoalCheck(Part):
+class GoalCheck(DriverPart):
     """Finds out whether the driver has landed what it was to land."""
 
     parts: DriverParts
@@ -210,7 +210,7 @@ class GoalCheck(Part):
 
 
 @dataclass
-class BatchStarts(Part):
+class BatchStarts(DriverPart):
     """Starts the batches that are due.
 
     Attributes:
@@ -245,7 +245,7 @@ class BatchStarts(Part):
 
 
 @dataclass
-class LaneUpkeep(Part):
+class LaneUpkeep(DriverPart):
     """Appends the records that no batch needs: snapshots, FINALIZE, APPLIED and segments."""
 
     parts: DriverParts
@@ -267,7 +267,7 @@ class LaneUpkeep(Part):
 
 
 @dataclass
-class StoreUpkeep(Part):
+class StoreUpkeep(DriverPart):
     """Mirrors offsets, aborts uploads that will never be committed, and expires dead letters."""
 
     parts: DriverParts

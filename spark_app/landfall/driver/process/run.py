@@ -26,7 +26,7 @@ from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.observer import Observer, longest_pause
 from landfall.driver.core.pinned_spec import pinned_spec
-from landfall.driver.core.runner import Runner
+from landfall.driver.core.runner import BinRunner
 from landfall.driver.core.store_monitor import StoreMonitor, fail_fast
 from landfall.driver.http.control import Control, ControlHandler, serve_control
 from landfall.driver.http.peers import is_any_working
@@ -111,7 +111,7 @@ committed, which takes a quarter of the driver's time for a result.
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class RunOptions:
     """How to run a group.
 
     Attributes:
@@ -146,7 +146,9 @@ class Options:
     begun: EarlyStart | None = None
 
 
-def run_group(group: ConsumerGroup, options: Options, progress: Progress | None = None) -> ExitCode:
+def run_group(
+    group: ConsumerGroup, options: RunOptions, progress: Progress | None = None
+) -> ExitCode:
     """Land a group's topics until caught up, SIGTERM or SIGINT.
 
     Raises:
@@ -206,8 +208,8 @@ def _wait_for_store(store: Store, group: ConsumerGroup) -> None:
 def drive(
     group: ConsumerGroup,
     store: Store,
-    runner: Runner,
-    options: Options,
+    runner: BinRunner,
+    options: RunOptions,
     progress: Progress | None = None,
 ) -> ExitCode:
     """Contend for the lane, with signal handlers, HTTP endpoints and the store monitor attached."""
@@ -291,17 +293,17 @@ def _unfinished(code: ExitCode, patience: Patience) -> ExitCode:
     return ExitCode.UNFINISHED
 
 
-def _schedule(group: ConsumerGroup, options: Options) -> Schedule | None:
+def _schedule(group: ConsumerGroup, options: RunOptions) -> Schedule | None:
     return None if options.until_caught_up else group.spec.schedule
 
 
-def has_end(group: ConsumerGroup, options: Options) -> bool:
+def has_end(group: ConsumerGroup, options: RunOptions) -> bool:
     """Return whether a run ends by itself, so that ending before is no success."""
     has_goal = options.goal is not None or _schedule(group, options) is not None
     return options.until_caught_up or (has_goal and not options.stays)
 
 
-def _contender_options(options: Options) -> ContenderOptions:
+def _contender_options(options: RunOptions) -> ContenderOptions:
     return ContenderOptions(
         options.revision,
         known_ledger=options.known_ledger,
@@ -347,7 +349,7 @@ def _control(contender: LaneContender, publishing: Publishing) -> ControlHandler
 def _serve(
     board: StatusBoard,
     handler: ControlHandler,
-    options: Options,
+    options: RunOptions,
     group: ConsumerGroup,
     stack: ExitStack,
 ) -> None:

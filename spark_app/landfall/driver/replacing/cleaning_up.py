@@ -26,7 +26,7 @@ from landfall.lane import Lane
 from landfall.lane.replacements import applied_by, read_replaced
 from landfall.ledger import PendingReplacement, State
 from landfall.ledger.names import object_names
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.task_results import DecidedObject
 from landfall.objects import Upload, UploadLost, is_made_by
 from landfall.store import Store
@@ -213,11 +213,11 @@ class CleaningUp:
         return [*self.deletions(slot, listed, given_up)][::-1]
 
     def deletions(
-        self, slot: int, listed: Replaced, given_up: Iterable[Replaced]
+        self, slot: int, listed: ReplacementList, given_up: Iterable[ReplacementList]
     ) -> Iterator[Deletion]:
         """Return what a REPLACE, and the ones that it supersedes, leave to be deleted."""
         lane, left = self._lane, self._foreign.append
-        retiring = Retiring(
+        retiring = ObjectRetirement(
             store=self._deps.store,
             group=lane.group,
             lane=lane.name,
@@ -299,7 +299,7 @@ def _chunks(keys: Iterator[str]) -> Iterator[list[str]]:
 
 
 @dataclass(frozen=True)
-class Retiring:
+class ObjectRetirement:
     """Retires the objects of a REPLACE.
 
     Attributes:

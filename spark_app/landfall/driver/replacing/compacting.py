@@ -43,7 +43,7 @@ RETRY_PAUSE = timedelta(minutes=5)
 
 
 @dataclass
-class _Counts:
+class _MergeCounts:
     """Counts of recorded merges and of failures."""
 
     objects: int = 0
@@ -85,7 +85,7 @@ class Compacting:
         self._seen = -1
         self._looked = -1
         self._next = deps.clock()
-        self._counts = _Counts()
+        self._counts = _MergeCounts()
         self._problem = ""
         self._specs = TopicSpecs.of(group.spec)
         self._first = MergedFirst(DEADLINE + group.spec.keeps_replaced)

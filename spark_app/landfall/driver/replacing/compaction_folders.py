@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from landfall.api.spec import Compact, ConsumerGroup, TopicSpecs
-from landfall.driver.core.merged_first import Expected
+from landfall.driver.core.merged_first import ExpectedTopic
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.lane.replacements import read_replace
@@ -24,9 +24,9 @@ from landfall.ledger.names.object_names import parse_key
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.opened import overlap
 from landfall.ledger.replace.merged_objects import Mergeable
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.task_results import ObjectKind
-from landfall.publish.cursor import Cursor, Position
+from landfall.publish.cursor import Position, PublisherCursor
 from landfall.publish.finished import Calendars
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ HINT = "compaction-of-complete-output-partitions"
 
 
 @dataclass
-class Folder:
+class CompactionFolder:
     """A folder with objects that are visible.
 
     Attributes:
@@ -111,16 +111,16 @@ class Folders:
         self._lane = lane
         self._specs = TopicSpecs.of(group.spec)
         self._calendars = Calendars(group.spec)
-        self._cursor = Cursor.of(lane.slots, (lane.group, lane.name), HINT, "")
+        self._cursor = PublisherCursor.of(lane.slots, (lane.group, lane.name), HINT, "")
         self._written: int | None = None
         self._after = -1
         self._is_begun = False
         self._is_new = False
         self.state = State()
         """The state up to which the ledger was read."""
-        self.expected: Mapping[str, Expected] = {}
+        self.expected: Mapping[str, ExpectedTopic] = {}
         """By topic, what is called complete once it is merged."""
-        self.folders: dict[str, Folder] = {}
+        self.folders: dict[str, CompactionFolder] = {}
 
     def rules(self, topic: str) -> Compact | None:
         """Return how objects of a topic are merged; None if they are not."""
@@ -147,7 +147,7 @@ class Folders:
             self._is_new = False
         self._forget()
 
-    def due(self, now: datetime) -> list[Folder]:
+    def due(self, now: datetime) -> list[CompactionFolder]:
         """The folders that are to be merged now, the oldest first, but those that failed last."""
         found = [
             each
@@ -247,7 +247,9 @@ class Folders:
             if not periods or periods[-1].end > (now + AHEAD).timestamp() * 1000:
                 return
             longest = LONGEST_DEDUPED if rules.dedupe else LONGEST_LATE
-            folder = Folder(found.folder, name.topic, periods[-1].end, seq, longest_wait=longest)
+            folder = CompactionFolder(
+                found.folder, name.topic, periods[-1].end, seq, longest_wait=longest
+            )
             self.folders[folder.path] = folder
         if folder.is_settled:
             folder.is_settled = False
@@ -288,7 +290,7 @@ class Folders:
             self.folders[path].is_settled = False
             self.folders[path].merge_late(now)
 
-    def _leave(self, record: Replace, listed: Replaced, now: datetime) -> None:
+    def _leave(self, record: Replace, listed: ReplacementList, now: datetime) -> None:
         """Merge nothing that a REPLACE has brought, which is no merge.
 
         A user who took a merge back, or gave one up, does not want it again, and other REPLACEs
@@ -313,11 +315,11 @@ class Folders:
             if not each.is_settled and each.late_since is None and self._is_over(each)
         )
 
-    def _is_over(self, folder: Folder) -> bool:
+    def _is_over(self, folder: CompactionFolder) -> bool:
         expected = self.expected.get(folder.topic)
         return self._is_complete(folder) or (expected is not None and expected.until >= folder.end)
 
-    def _is_complete(self, folder: Folder) -> bool:
+    def _is_complete(self, folder: CompactionFolder) -> bool:
         return self.state.horizons.get(folder.topic, -1) >= folder.end
 
     def _forget(self) -> None:
@@ -332,7 +334,7 @@ class Folders:
                 extra -= len(oldest[0].objects)
                 self._drop([oldest.pop(0)])
 
-    def _drop(self, folders: Iterable[Folder]) -> None:
+    def _drop(self, folders: Iterable[CompactionFolder]) -> None:
         for each in folders:
             del self.folders[each.path]
 

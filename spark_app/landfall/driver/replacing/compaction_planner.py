@@ -8,16 +8,16 @@ from datetime import datetime, timedelta
 from landfall.api.contract import LANE
 from landfall.api.spec import Compact, ConsumerGroup, Output, TopicSpecs
 from landfall.driver.core.deps import DriverDeps
-from landfall.driver.core.merged_first import Expected, Progress
+from landfall.driver.core.merged_first import ExpectedTopic, MergeProgress
 from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.core.stored_specs import allowed_plug_ins, unchecked_spec
 from landfall.driver.decide.compaction import BYTES_PER_KEY, MergeRules, plan_merges
-from landfall.driver.replacing.compaction_folders import Folder, Folders
+from landfall.driver.replacing.compaction_folders import CompactionFolder, Folders
 from landfall.errors import LandfallError, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Purpose
 from landfall.ledger.replace.merged_objects import Mergeable
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.registry import output_format
 from landfall.store.probe import probe_replacing
 from landfall.task.merging import (
@@ -59,9 +59,9 @@ class CompactionPlanner:
         self._may_replace = False
         self.reserved = frozenset[str]()
         """Folders that are left alone for now; set by any thread."""
-        self.expected: Mapping[str, Expected] = {}
+        self.expected: Mapping[str, ExpectedTopic] = {}
         """By topic, what is called complete once it is merged; set by any thread."""
-        self.progress = Progress()
+        self.progress = MergeProgress()
         """How far merging was at the end of the last plan."""
         self.waiting = (0, 0)
         """Folders with objects to merge, now or once complete, and objects of complete ones."""
@@ -97,7 +97,7 @@ class CompactionPlanner:
                 self._planned_uncompared = chosen.uncompared
                 problem = failure or problem
         self.waiting, self.next_due = folders.waiting, folders.next_due()
-        self.progress = Progress(folders.state, expected, folders.left)
+        self.progress = MergeProgress(folders.state, expected, folders.left)
         return plan, problem
 
     def settle(self, plan: PlannedReplacement) -> None:
@@ -108,7 +108,7 @@ class CompactionPlanner:
         self.uncompared += self._planned_uncompared
         self.waiting = self._folders.waiting
 
-    def _choose(self, folder: Folder, chosen: "_Chosen") -> str:
+    def _choose(self, folder: CompactionFolder, chosen: "_Chosen") -> str:
         """Choose what is to be merged of a folder, if there is room; returns what is wrong."""
         rules = self._folders.rules(folder.topic)
         if rules is None or chosen.is_full():
@@ -138,7 +138,7 @@ class CompactionPlanner:
         max_rows = self._group.spec.tuning.task_memory // BYTES_PER_KEY
         return MergeRules(rules.below, rules.target, rules.dedupe is not None, max_rows)
 
-    def _can_merge(self, folder: Folder, each: Mergeable) -> bool:
+    def _can_merge(self, folder: CompactionFolder, each: Mergeable) -> bool:
         """Return whether the format of an object, by the stored spec, can be merged at all."""
         known = (folder.topic, each.spec)
         if known not in self._extensions:
@@ -177,7 +177,7 @@ class CompactionPlanner:
             problem = f"given up after {MAX_FAILURES} attempts: {again[path]}"
         return (self._replacement(token, read_through, merged) if merged else None), problem
 
-    def _is_given_up(self, folder: Folder, error: LandfallError | None) -> bool:
+    def _is_given_up(self, folder: CompactionFolder, error: LandfallError | None) -> bool:
         """Take note of how a folder's merge went; return whether it is not to be retried.
 
         One that fails must not be in the way of folders that can be merged.
@@ -195,7 +195,7 @@ class CompactionPlanner:
         self, token: str, read_through: int, merged: Sequence[Merged]
     ) -> PlannedReplacement:
         retire = [each for one in merged for each in one.retire]
-        listed = Replaced(
+        listed = ReplacementList(
             tuple(sorted(retire, key=lambda each: each.key)),
             tuple(sorted((m.new for m in merged), key=lambda new: new.key)),
         )
@@ -222,7 +222,7 @@ class _Chosen:
     """
 
     tasks: int
-    folders: list[Folder] = field(default_factory=list)
+    folders: list[CompactionFolder] = field(default_factory=list)
     uncompared: int = 0
 
     def __post_init__(self) -> None:
@@ -246,6 +246,6 @@ class _Chosen:
         self._objects += len(merge.sources)
 
 
-def _problem(folder: Folder, why: str) -> str:
+def _problem(folder: CompactionFolder, why: str) -> str:
     log.warning("objects not merged", extra={"folder": folder.path, "why": why})
     return why

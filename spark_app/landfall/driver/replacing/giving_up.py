@@ -12,7 +12,7 @@ from landfall import ledger
 from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.lane import Lane
 from landfall.ledger import Decision, Purpose, Replace, State
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.store import Slots
 
 
@@ -31,7 +31,7 @@ def given_up(
     Raises:
         Retry: the store does not answer; nothing is recorded.
     """
-    slot, nothing = record.header.seq, Replaced((), ())
+    slot, nothing = record.header.seq, ReplacementList((), ())
     # With its ranges: a reader of the records of a range alone must know that it was given up.
     plan = PlannedReplacement(
         token=token,

@@ -41,7 +41,7 @@ Publishers = Mapping[str, Callable[[], Publisher]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _GraceLook:
     """The result of a look at a REPLACE.
 
     Attributes:
@@ -83,8 +83,8 @@ class GracePeriod:
         self._publishers = publishers
         self._pool = deps.background.pool(1, "grace")
         self._over: set[int] = set()
-        self._looking: tuple[int, Future[_Look]] | None = None
-        self._found: dict[int, _Look] = {}
+        self._looking: tuple[int, Future[_GraceLook]] | None = None
+        self._found: dict[int, _GraceLook] = {}
         self.problem = ""
         """The publisher that has not followed yet, with its position; empty if all have."""
 
@@ -141,7 +141,7 @@ class GracePeriod:
             found = future.result()
         except LandfallError as error:
             log.warning("replaced objects are kept longer", extra={"slot": slot, "why": str(error)})
-            found = _Look(now + LOOK_AGAIN, str(error))
+            found = _GraceLook(now + LOOK_AGAIN, str(error))
         self.problem = "" if found.is_held else found.problem
         if found.is_held and not self._is_same(slot, found):
             extra = {"slot": slot, "why": found.problem, "until": str(found.wait_until)}
@@ -152,11 +152,13 @@ class GracePeriod:
         else:
             self._found[slot] = found
 
-    def _is_same(self, slot: int, found: _Look) -> bool:
+    def _is_same(self, slot: int, found: _GraceLook) -> bool:
         before = self._found.get(slot)
         return before is not None and before.problem == found.problem
 
-    def _find(self, slot: int, state: State, now: datetime, before: _Look | None) -> _Look:
+    def _find(
+        self, slot: int, state: State, now: datetime, before: _GraceLook | None
+    ) -> _GraceLook:
         """Look at a REPLACE.
 
         Raises:
@@ -165,23 +167,23 @@ class GracePeriod:
         """
         applied = applied_by(self._lane, state, slot)
         if now < (until := applied.time + self._keep):
-            return _Look(until)
+            return _GraceLook(until)
         pause = min(self._keep, LOOK_AGAIN)
         built = {name: build() for name, build in self._publishers.items()}
         for name, each in built.items():
             if (through := each.position()) < applied.slot:
                 problem = f"publisher {name} is at slot {through} and has not followed slot {slot}"
-                return _Look(now + LOOK_AGAIN, problem)
+                return _GraceLook(now + LOOK_AGAIN, problem)
         if before is not None and before.problem and not before.is_held and pause:
-            return _Look(now + pause)  # queries of the table's former version may be running
+            return _GraceLook(now + pause)  # queries of the table's former version may be running
         holding = {name: p for name, p in built.items() if isinstance(p, HoldsObjects)}
         if not holding:
-            return _Look()
+            return _GraceLook()
         listed = read_replaced(self._lane.slots, slot, state.retiring[slot].listed)
         due = DueObjects(applied.slot, applied.time, listed.retire)
         holds = [(name, _hold(each, due, now)) for name, each in holding.items()]
         found = [(hold.until, f"publisher {name}: {hold.why}") for name, hold in holds if hold]
-        return _Look(*max(found), is_held=True) if found else _Look()
+        return _GraceLook(*max(found), is_held=True) if found else _GraceLook()
 
 
 def _hold(publisher: HoldsObjects, due: DueObjects, now: datetime) -> Hold | None:

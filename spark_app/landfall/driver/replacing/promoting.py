@@ -30,7 +30,7 @@ from landfall.driver.backfill.landed_ledger import read_landed
 from landfall.driver.backfill.side_lane import SidePlan, read_plan
 from landfall.driver.core.pinned_spec import PIN
 from landfall.driver.core.planned_replacement import PlannedReplacement
-from landfall.driver.core.runner import Runner
+from landfall.driver.core.runner import BinRunner
 from landfall.driver.core.steps import Steps
 from landfall.driver.core.stored_specs import allowed_plug_ins, unchecked_spec
 from landfall.driver.decide.counting import CountingObject
@@ -44,7 +44,7 @@ from landfall.lane import Lane
 from landfall.ledger import Decision, Purpose, digest
 from landfall.ledger.names import object_names, roots
 from landfall.ledger.replace.merged_objects import Mergeable
-from landfall.ledger.replace.replacement_lists import MadeBy, NewObject, Replaced
+from landfall.ledger.replace.replacement_lists import MadeBy, NewObject, ReplacementList
 from landfall.ledger.task_results import ObjectKind
 from landfall.objects import Upload, is_made_by
 from landfall.publish.building import replacement_problems
@@ -133,7 +133,7 @@ def prepare_promotion(
     return PlannedReplacement(
         token,
         Purpose.BACKFILL,
-        Replaced(retire, objects, found.landed_again, made_by),
+        ReplacementList(retire, objects, found.landed_again, made_by),
         read_through=lanes.live.called_applied,
         folders=found.folders,
         slices=found.slices,
@@ -295,7 +295,7 @@ class Promoting:
     store: Store
     lane: Lane
     token: str
-    runner: Runner
+    runner: BinRunner
     specs: Mapping[int, str] = field(default_factory=dict)
 
     def found(self, name: str) -> _Promotable | _Promoted | Refusal:
@@ -333,7 +333,7 @@ class Promoting:
         ]
         results = self.runner.merge(shares)
         halves = [each for each in results if isinstance(each, Merged)]
-        made = Replaced(
+        made = ReplacementList(
             promotion.cut_retiring,
             tuple(sorted((each.new for each in halves), key=lambda new: new.key)),
         )

@@ -34,7 +34,7 @@ from landfall.api.values import plural
 from landfall.api.verbs import PromoteRequest, UndoRequest
 from landfall.driver.core.deps import Append, DriverDeps, record_failure
 from landfall.driver.core.draining import Draining
-from landfall.driver.core.parts import Part
+from landfall.driver.core.parts import DriverPart
 from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.driver.core.retry_backoff import wait_after
 from landfall.driver.core.steps import Steps
@@ -68,7 +68,7 @@ from landfall.ledger import (
     decode,
 )
 from landfall.ledger.effects import replaces
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 
 log = logging.getLogger(__name__)
 
@@ -100,14 +100,14 @@ class _Running:
 
     pending: PendingReplacement
     since: datetime
-    reading: "Future[tuple[Replace, Replaced]] | None" = None
+    reading: "Future[tuple[Replace, ReplacementList]] | None" = None
     record: Replace | None = None
     failures: int = 0
     wait_until: datetime | None = None
 
 
 @dataclass
-class Replacements(Part):
+class Replacements(DriverPart):
     """Used by the driver's thread alone; the work is done in threads of its own.
 
     Attributes:
@@ -542,7 +542,7 @@ class Replacements(Part):
         future.add_done_callback(lambda _: self.wake())
         return future
 
-    def _read(self, slot: int) -> tuple[Replace, Replaced]:
+    def _read(self, slot: int) -> tuple[Replace, ReplacementList]:
         lane = self.writer.lane
         body = self._until_done(lane.read_slot, self.writer.state, slot)
         if body is None:  # only a later owner, to whom it was applied, rolls it up

@@ -18,7 +18,7 @@ from landfall.lane import Lane
 from landfall.lane.replacements import read_replace
 from landfall.ledger import Purpose, State
 from landfall.ledger.names import object_names
-from landfall.ledger.replace.replacement_lists import NewObject, Replaced, Section
+from landfall.ledger.replace.replacement_lists import NewObject, ReplacementList, Section
 from landfall.ledger.task_results import DecidedObject, LandedObject
 from landfall.objects import Upload, is_made_by
 from landfall.store import Store
@@ -76,7 +76,7 @@ class Restoring:
             NewObject(replace(each.landed, upload=upload), *sections[each.key])
             for each, upload in zip(back, made, strict=True)
         ]
-        listed = Replaced(
+        listed = ReplacementList(
             tuple(sorted(retire, key=lambda each: each.key)),
             tuple(sorted(new, key=lambda each: each.key)),
         )

@@ -36,7 +36,7 @@ from landfall.ledger.effects import (
 )
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
-from landfall.ledger.replace.replacement_lists import Replaced
+from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.replace.replacing import changes_rows, why_out_of_date
 from landfall.ledger.task_results import DecidedObject
 from landfall.store.probe import probe_replacing
@@ -96,7 +96,7 @@ class _Pending:
     """
 
     slot: int
-    listed: Replaced
+    listed: ReplacementList
 
     @property
     def text(self) -> str:
@@ -135,7 +135,10 @@ class _Undoing:
     @property
     def folders(self) -> frozenset[str]:
         """The folders of all objects."""
-        return Replaced(self.retire, (), ()).folders | Replaced(self.back, (), ()).folders
+        return (
+            ReplacementList(self.retire, (), ()).folders
+            | ReplacementList(self.back, (), ()).folders
+        )
 
     @property
     def text(self) -> str:
@@ -191,7 +194,7 @@ def _copy(found: _Undoing, decision: Decision, effects: ReplacingEffects) -> Ste
     return Answer(Outcome.DONE, (found.text,), f"recorded in slot {after.seq}")
 
 
-class Found(Protocol):
+class FoundCopies(Protocol):
     """The copies to make, by a reading of the ledger."""
 
     @property
@@ -205,7 +208,7 @@ class Found(Protocol):
         ...
 
 
-F = TypeVar("F", bound=Found)
+F = TypeVar("F", bound=FoundCopies)
 
 
 def found_again(
@@ -402,14 +405,14 @@ def _concerns(effect: Effect, folders: frozenset[str]) -> bool:
             return False
 
 
-def _listed(restoring: Restoring, record: Replace, folders: frozenset[str]) -> Replaced:
+def _listed(restoring: Restoring, record: Replace, folders: frozenset[str]) -> ReplacementList:
     """Return the list of a REPLACE; without objects if none is in these folders."""
     if folders.isdisjoint(record.folders):
-        return Replaced((), ())
+        return ReplacementList((), ())
     return read_replaced(restoring.lane.slots, record.header.seq, record.listed)
 
 
-def _why_not_asked(record: Replace, listed: Replaced, folders: frozenset[str]) -> str:
+def _why_not_asked(record: Replace, listed: ReplacementList, folders: frozenset[str]) -> str:
     """Return why a REPLACE is not undone, regardless of later ones; empty if it may be."""
     slot = record.header.seq
     if record.instead != -1 and not record.again:
@@ -443,7 +446,9 @@ def _why_rows_differ(restoring: Restoring, record: Replace, names: frozenset[str
     return ""
 
 
-def _pending(restoring: Restoring, request: UndoRequest, listed: Replaced) -> _Pending | Answer:
+def _pending(
+    restoring: Restoring, request: UndoRequest, listed: ReplacementList
+) -> _Pending | Answer:
     """Return what is given up, or why not."""
     if request.output_partitions:
         return _refused(

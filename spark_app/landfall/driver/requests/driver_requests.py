@@ -28,7 +28,7 @@ from landfall.api.verbs import (
 )
 from landfall.driver.core.deps import Append
 from landfall.driver.core.observer import Observer
-from landfall.driver.core.parts import Part
+from landfall.driver.core.parts import DriverPart
 from landfall.driver.core.steps import Steps
 from landfall.driver.decide.requests import LedgerRequest, Observed
 from landfall.driver.feeds.feeds import Feeds
@@ -141,7 +141,7 @@ class _RunningRequest:
 
 
 @dataclass
-class DriverRequests(Part):
+class DriverRequests(DriverPart):
     """Used by the driver's thread; ``pending.submit`` is for any thread.
 
     Attributes:

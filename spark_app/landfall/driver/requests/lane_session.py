@@ -29,7 +29,7 @@ from landfall.api.verbs import (
     verb_of,
 )
 from landfall.driver.core.planned_replacement import PlannedReplacement
-from landfall.driver.core.runner import Runner
+from landfall.driver.core.runner import BinRunner
 from landfall.driver.core.steps import Steps, run
 from landfall.driver.core.stored_specs import store_spec
 from landfall.driver.decide.requests import Observed, Refusal
@@ -89,7 +89,7 @@ class LaneSession:
     store: Store
     lane: Lane
     source: Log
-    runner: Runner
+    runner: BinRunner
     clock: Callable[[], datetime]
     new_name: Callable[[], str]
     open_files: Callable[[Feed], SourceFiles] = open_files

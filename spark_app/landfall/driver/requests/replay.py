@@ -19,7 +19,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.api.values import plural
 from landfall.api.verbs import Answer, Outcome, ReplayRequest
 from landfall.driver.core.deps import Append
-from landfall.driver.core.runner import Runner
+from landfall.driver.core.runner import BinRunner
 from landfall.driver.core.steps import Steps
 from landfall.driver.landing.dead_letter_expiry import ExpirySweep
 from landfall.errors import LandfallError, Stalled
@@ -98,7 +98,7 @@ class Replayer:
 
     group: ConsumerGroup
     store: Store
-    runner: Runner
+    runner: BinRunner
     new_name: Callable[[], str]
     _has_finished_expiry: bool = field(default=False, init=False)
 

@@ -32,7 +32,7 @@ from landfall.driver.spark.worker_daemon import preload, serve_workers
 from landfall.errors import BatchFailed, LandfallError, Retry
 from landfall.ledger.task_results import FailedSlice, SliceResult
 from landfall.task import Batch, worker
-from landfall.task.counting import Landed, Miscounted
+from landfall.task.counting import Miscounted, ObjectsOfSpec
 from landfall.task.merging import MergeResult, MergeShare
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class SparkRunner:
         except Exception as error:  # noqa: BLE001  # py4j wraps every cause of a failed job; none of them may stop the loop
             return _all_failed(bins, BatchFailed(f"spark job failed: {first_line(error)}"))
 
-    def read_back(self, shares: Sequence[Landed]) -> list[Miscounted]:
+    def read_back(self, shares: Sequence[ObjectsOfSpec]) -> list[Miscounted]:
         """See ``Runner``."""
         if not shares:
             return []
@@ -239,7 +239,7 @@ def _land_bins(batch: Batch, bins: Iterable[Bin]) -> Iterator[SliceResult]:
     return chain.from_iterable(worker.land_bin(batch, pieces) for pieces in bins)
 
 
-def _read_back(shares: Iterable[Landed]) -> Iterator[Miscounted]:
+def _read_back(shares: Iterable[ObjectsOfSpec]) -> Iterator[Miscounted]:
     return chain.from_iterable(map(worker.read_back, shares))
 
 

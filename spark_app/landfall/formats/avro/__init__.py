@@ -37,9 +37,9 @@ from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, codecs, text
 from landfall.formats.avro import landed
 from landfall.formats.avro.envelopes import enveloped
-from landfall.formats.avro.file import Header, varint
+from landfall.formats.avro.file import AvroHeader, varint
 from landfall.formats.avro.merging import AvroMerger
-from landfall.formats.options import Options
+from landfall.formats.options import FormatOptions
 from landfall.formats.sequencefile import writables
 from landfall.formats.slices import payload_bytes
 from landfall.pipeline.decoders import Wanted
@@ -76,7 +76,7 @@ COMPRESSORS: Mapping[Codec, tuple[str, Compress]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class AvroFile:
+class AvroFormat:
     """The format ``Avro``."""
 
     envelope: bool
@@ -86,9 +86,9 @@ class AvroFile:
     level: int | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, object]) -> "AvroFile":
+    def of(cls, options: Mapping[str, object]) -> "AvroFormat":
         """Build the format from ``spec.output``; ValueError names a wrong option."""
-        unread = Options(options)
+        unread = FormatOptions(options)
         made = cls(
             envelope=unread.flag("envelope", default=True),
             block_bytes=unread.quantity("blockBytes", text.BLOCK_BYTES),
@@ -128,7 +128,7 @@ class AvroFile:
 class AvroEncoder:
     """Writes one object container file."""
 
-    def __init__(self, format_: AvroFile) -> None:
+    def __init__(self, format_: AvroFormat) -> None:
         self._format = format_
         self._sync = b""
 
@@ -162,7 +162,7 @@ class AvroEncoder:
         seed = f"landfall/{records.topic_partition}/{records.offsets[0]}/{schema.digest}"
         self._sync = hashlib.md5(seed.encode(), usedforsecurity=False).digest()
         declared = enveloped(schema.text) if self._format.envelope else schema.text
-        return Header(_metadata(schema, declared, self._format.codec), self._sync).written()
+        return AvroHeader(_metadata(schema, declared, self._format.codec), self._sync).written()
 
 
 def _metadata(schema: RowSchema, declared: str, codec: Codec) -> Mapping[str, bytes]:

@@ -21,9 +21,9 @@ import numpy as np
 
 from landfall.formats.avro.envelopes import WRAPPER
 from landfall.formats.codecs import AVRO
-from landfall.formats.parts import Limits
-from landfall.formats.streams import Source
-from landfall.pipeline.decoders.avro.cursor import Cursor, Data, ErrorTexts
+from landfall.formats.parts import ReadLimits
+from landfall.formats.streams import WindowReader
+from landfall.pipeline.decoders.avro.cursor import AvroCursor, Data, ErrorTexts
 from landfall.pipeline.decoders.avro.node import Malformed, Node, OneRecord
 from landfall.pipeline.decoders.avro.plan import compile_schema
 from landfall.pipeline.decoders.avro.schema import kind_of, parse_schema
@@ -40,7 +40,7 @@ _LEAST_SIDE_BY_SIDE = 12
 
 
 @dataclass(frozen=True)
-class Header:
+class AvroHeader:
     """The header of a file.
 
     Attributes:
@@ -85,7 +85,7 @@ class StoredBlock:
 
 
 @dataclass(frozen=True)
-class Block:
+class AvroBlock:
     """A block of records, decompressed; ``position`` is where it begins in the file."""
 
     position: int
@@ -93,7 +93,7 @@ class Block:
     content: bytes
 
 
-def read_header(source: Source) -> Header:
+def read_header(source: WindowReader) -> AvroHeader:
     """Read what a file begins with.
 
     Raises:
@@ -102,13 +102,13 @@ def read_header(source: Source) -> Header:
     if not source.has(len(_MAGIC)) or source.take(len(_MAGIC)) != _MAGIC:
         raise source.error("not an Avro object container file: it starts otherwise", 0)
     metadata = _metadata(source)
-    header = Header(metadata, source.take(SYNC_BYTES))
+    header = AvroHeader(metadata, source.take(SYNC_BYTES))
     if header.codec not in AVRO:
         raise source.error(f"codec {header.codec!r}, not {' or '.join(AVRO)}", 0)
     return header
 
 
-def read_schema(source: Source, header: Header) -> Node:
+def read_schema(source: WindowReader, header: AvroHeader) -> Node:
     """Return the schema of the values.
 
     Raises:
@@ -121,7 +121,7 @@ def read_schema(source: Source, header: Header) -> Node:
 
 
 def stored_blocks(
-    source: Source, header: Header, limits: Limits, end: int
+    source: WindowReader, header: AvroHeader, limits: ReadLimits, end: int
 ) -> Iterator[StoredBlock]:
     """Return the blocks from here to the first marker at or after the position ``end``.
 
@@ -141,7 +141,9 @@ def stored_blocks(
             return
 
 
-def decompressed(source: Source, header: Header, block: StoredBlock, limits: Limits) -> Block:
+def decompressed(
+    source: WindowReader, header: AvroHeader, block: StoredBlock, limits: ReadLimits
+) -> AvroBlock:
     """Return a block with its contents.
 
     Raises:
@@ -154,7 +156,7 @@ def decompressed(source: Source, header: Header, block: StoredBlock, limits: Lim
     node = read_schema(source, header)
     if not node.least and block.count > max(len(content), _MAX_EMPTY_RECORDS):
         raise source.error(f"a block of {block.count} records without bytes", block.position)
-    return Block(block.position, block.count, content)
+    return AvroBlock(block.position, block.count, content)
 
 
 def varint(number: int) -> bytes:
@@ -167,7 +169,7 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-def _metadata(source: Source) -> Mapping[str, bytes]:
+def _metadata(source: WindowReader) -> Mapping[str, bytes]:
     found: dict[str, bytes] = {}
     while count := _long(source):
         if count < 0:
@@ -178,14 +180,14 @@ def _metadata(source: Source) -> Mapping[str, bytes]:
     return found
 
 
-def _bytes(source: Source) -> bytes:
+def _bytes(source: WindowReader) -> bytes:
     size = _long(source)
     if size > _MAX_METADATA_BYTES or source.position > _MAX_METADATA_BYTES:
         raise source.error(f"metadata of more than {_MAX_METADATA_BYTES} bytes")
     return source.take(size)
 
 
-def _long(source: Source) -> int:
+def _long(source: WindowReader) -> int:
     value, shift = 0, 0
     while True:
         byte = source.take(1)[0]
@@ -205,7 +207,7 @@ class DamagedBlock(Exception):  # noqa: N818  # what the block is
         self.position = position
 
 
-def record_bounds(node: Node, blocks: Sequence[Block]) -> Int64s:
+def record_bounds(node: Node, blocks: Sequence[AvroBlock]) -> Int64s:
     """Return where each record begins in the joined contents, and at last where these end.
 
     Raises:
@@ -231,7 +233,7 @@ class _Walk:
     """Fills ``bounds``, in which the records of block i begin at ``first[i]``."""
 
     node: Node
-    blocks: Sequence[Block]
+    blocks: Sequence[AvroBlock]
     bounds: Int64s
     first: Int64s
     counts: Int64s
@@ -247,7 +249,7 @@ class _Walk:
         rows, done = np.arange(len(self.counts)), 0
         if len(rows) < _LEAST_SIDE_BY_SIDE:
             return rows, done, starts
-        cursor = Cursor(Data.of(np.frombuffer(content, np.uint8)), starts, ends, ErrorTexts())
+        cursor = AvroCursor(Data.of(np.frombuffer(content, np.uint8)), starts, ends, ErrorTexts())
         while True:
             is_finished = self.counts[rows] == done
             if is_finished.any():
@@ -277,7 +279,7 @@ class _Walk:
         self.bounds[begin : begin + len(found)] = found
         self._check_end(row, record.end - at)
 
-    def _check(self, rows: Int64s, cursor: Cursor) -> None:
+    def _check(self, rows: Int64s, cursor: AvroCursor) -> None:
         for row, left in zip(rows.tolist(), (cursor.end - cursor.at).tolist(), strict=True):
             self._check_end(row, left)
 

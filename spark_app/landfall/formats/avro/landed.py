@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from landfall.formats import Row
 from landfall.formats.avro.file import (
-    Block,
+    AvroBlock,
+    AvroHeader,
     DamagedBlock,
-    Header,
     decompressed,
     read_header,
     read_schema,
@@ -23,9 +23,9 @@ from landfall.formats.avro.file import (
 )
 from landfall.formats.columns import COORDINATES
 from landfall.formats.parts import LANDED_LIMITS
-from landfall.formats.streams import ENDLESS, Source, damage_located, source_of
+from landfall.formats.streams import ENDLESS, WindowReader, damage_located, source_of
 from landfall.memory_limit import steps
-from landfall.pipeline.decoders.avro.nested import Record, objects
+from landfall.pipeline.decoders.avro.nested import RecordNode, objects
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.avro.reading import payload_data, read
 
@@ -62,7 +62,7 @@ def as_batch(column: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([column], ["value"])
 
 
-def bodies_of(source: Source, header: Header, block: Block) -> pa.BinaryArray:
+def bodies_of(source: WindowReader, header: AvroHeader, block: AvroBlock) -> pa.BinaryArray:
     """The values of a block as they are encoded.
 
     Raises:
@@ -76,7 +76,9 @@ def bodies_of(source: Source, header: Header, block: Block) -> pa.BinaryArray:
     return pa.Array.from_buffers(pa.binary(), block.count, buffers)
 
 
-def column_of(source: Source, header: Header, block: Block, bodies: pa.BinaryArray) -> pa.Array:
+def column_of(
+    source: WindowReader, header: AvroHeader, block: AvroBlock, bodies: pa.BinaryArray
+) -> pa.Array:
     """The values of a block, decoded.
 
     Raises:
@@ -97,7 +99,7 @@ def _columns(stream: BinaryIO) -> Iterator[tuple[Node, pa.Array, bool]]:
     with damage_located(KIND):
         header = read_header(source)
         node = read_schema(source, header)
-        none = Block(source.position, 0, b"")
+        none = AvroBlock(source.position, 0, b"")
         is_wrapped = header.is_wrapped
         yield node, column_of(source, header, none, bodies_of(source, header, none)), is_wrapped
         for stored in stored_blocks(source, header, LANDED_LIMITS, ENDLESS):
@@ -110,7 +112,7 @@ def _rows(node: Node, column: pa.Array, is_wrapped: bool) -> Iterator[Row]:  # n
     offsets: list[int | None] = [None] * len(column)
     times: list[int | None] = offsets
     texts = node.text(column)
-    if isinstance(node, Record) and node.names[-len(_ENVELOPE) :] == _ENVELOPE:
+    if isinstance(node, RecordNode) and node.names[-len(_ENVELOPE) :] == _ENVELOPE:
         offsets = column.field("_offset").to_pylist()
         times = column.field("_timestamp").cast(pa.int64()).to_pylist()
         names, nodes = node.names[: -len(_ENVELOPE)], node.nodes[: -len(_ENVELOPE)]

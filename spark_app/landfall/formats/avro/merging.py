@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.formats.avro.file import (
-    Header,
+    AvroHeader,
     StoredBlock,
     decompressed,
     read_header,
@@ -22,7 +22,7 @@ from landfall.formats.merged_columns import column_keys
 from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange
 from landfall.formats.parts import LANDED_LIMITS
 from landfall.formats.sort_keys import column_sort_keys
-from landfall.formats.streams import ENDLESS, Source, damage_located, source_of
+from landfall.formats.streams import ENDLESS, WindowReader, damage_located, source_of
 
 _HEAD_BYTES = 64 * 1024
 
@@ -35,14 +35,14 @@ class AvroMerger:
     def __init__(self, compress: Callable[[bytes], bytes]) -> None:
         """``compress`` compresses a block."""
         self._compress = compress
-        self._header: Header | None = None
+        self._header: AvroHeader | None = None
         self.rows = 0
 
     def schema_of(self, read: ReadRange, size: int) -> str:
         """See ``Merger``."""
         pieces = (read(at, _HEAD_BYTES) for at in range(0, size, _HEAD_BYTES))
         with damage_located(KIND):
-            return str(sorted(read_header(Source("", pieces, 0)).metadata.items()))
+            return str(sorted(read_header(WindowReader("", pieces, 0)).metadata.items()))
 
     def keys(self, source: BinaryIO, path: tuple[str, ...]) -> Iterator[Keys]:
         """See ``Merger``."""
@@ -70,7 +70,7 @@ class AvroMerger:
         """See ``Merger``."""
         return b""
 
-    def _take_header(self, file: Source) -> Header:
+    def _take_header(self, file: WindowReader) -> AvroHeader:
         """Read the header of a file; the first one becomes the new object's."""
         header = read_header(file)
         if self._header is None:
@@ -107,7 +107,7 @@ class AvroMerger:
         return varint(count) + varint(len(compressed)) + compressed + self._header.sync
 
 
-def _kept(file: Source, header: Header, stored: StoredBlock, kept: Mask) -> bytes:
+def _kept(file: WindowReader, header: AvroHeader, stored: StoredBlock, kept: Mask) -> bytes:
     block = decompressed(file, header, stored, LANDED_LIMITS)
     bodies = bodies_of(file, header, block).to_pylist()
     return b"".join(bodies[row] for row in np.flatnonzero(kept).tolist())

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from landfall.formats.avro.file import (
     SYNC_BYTES,
-    Block,
+    AvroBlock,
+    AvroHeader,
     DamagedBlock,
-    Header,
     decompressed,
     read_header,
     read_schema,
@@ -31,12 +31,12 @@ from landfall.formats.parts import (
     FileBytes,
     FilePart,
     FileRecords,
-    Limits,
+    ReadLimits,
     UnreadableFileError,
 )
 from landfall.formats.slices import row_ranges
-from landfall.formats.streams import Opened, Source, StreamReader, opened
-from landfall.pipeline.decoders.avro.nested import Record
+from landfall.formats.streams import Opened, StreamReader, WindowReader, opened
+from landfall.pipeline.decoders.avro.nested import RecordNode
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.avro.own_columns import VALUE
 from landfall.pipeline.decoders.avro.reading import payload_data, read
@@ -47,7 +47,7 @@ _WINDOWS_TOGETHER = 4
 
 
 @dataclass(frozen=True)
-class Avro(StreamReader):
+class AvroReader(StreamReader):
     """Reads object container files."""
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
@@ -66,7 +66,7 @@ class Avro(StreamReader):
             yield from _records(source, header, together, self.limits)
 
 
-def _first_block(stream: Opened, header: Header) -> Source | None:
+def _first_block(stream: Opened, header: AvroHeader) -> WindowReader | None:
     """Return a source at the first block of the part; None if it has none."""
     marker = stream.head.position - SYNC_BYTES
     if marker >= stream.end:
@@ -82,9 +82,9 @@ def _first_block(stream: Opened, header: Header) -> Source | None:
     return None
 
 
-def _together(blocks: Iterator[Block], limits: Limits) -> Iterator[Sequence[Block]]:
+def _together(blocks: Iterator[AvroBlock], limits: ReadLimits) -> Iterator[Sequence[AvroBlock]]:
     """Return blocks in groups, for the more there are in one the faster it is read."""
-    group: list[Block] = []
+    group: list[AvroBlock] = []
     held = 0
     try:
         for block in blocks:
@@ -102,7 +102,7 @@ def _together(blocks: Iterator[Block], limits: Limits) -> Iterator[Sequence[Bloc
 
 
 def _records(
-    source: Source, header: Header, blocks: Sequence[Block], limits: Limits
+    source: WindowReader, header: AvroHeader, blocks: Sequence[AvroBlock], limits: ReadLimits
 ) -> Iterator[FileRecords]:
     """Return the records of consecutive blocks; those before a damaged one before the error."""
     if not blocks:
@@ -128,14 +128,14 @@ def _records(
         yield _chunk(header.node, positions[rows], bodies)
 
 
-def _before(blocks: Sequence[Block], position: int) -> list[Block]:
+def _before(blocks: Sequence[AvroBlock], position: int) -> list[AvroBlock]:
     """Return the blocks before a damaged one."""
     return [block for block in blocks if block.position < position]
 
 
 def _chunk(node: Node, positions: Int64s, bodies: pa.BinaryArray) -> FileRecords:
     column, errors = read(node, *payload_data(bodies))
-    if isinstance(node, Record) and column.type.num_fields:
+    if isinstance(node, RecordNode) and column.type.num_fields:
         columns = pa.RecordBatch.from_arrays(column.flatten(), schema=pa.schema(list(column.type)))
     else:
         columns = pa.RecordBatch.from_arrays([column], [VALUE])
@@ -147,7 +147,7 @@ def _values(
     node: Node, column: pa.Array, bodies: pa.BinaryArray, errors: Mapping[int, str]
 ) -> pa.BinaryArray:
     texts = node.text(column)
-    if not isinstance(node, Record):
+    if not isinstance(node, RecordNode):
         texts = pc.binary_join_element_wise(f'{{"{VALUE}":', texts, "}", "")
     values = texts.cast(pa.binary())
     if not errors:

@@ -63,7 +63,7 @@ import pyarrow.parquet as pq
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, column_reading, unreadable
 from landfall.formats.column_files import Buffer, ColumnFiles
-from landfall.formats.column_reading import Columns, copied, damage
+from landfall.formats.column_reading import ColumnsReader, copied, damage
 from landfall.formats.columns import (
     COORDINATES,
     ENVELOPE,
@@ -74,7 +74,7 @@ from landfall.formats.columns import (
 )
 from landfall.formats.merged_columns import READ_ROWS, ColumnFile, ColumnsMerger, described
 from landfall.formats.merging import NotMergeableError, ReadRange
-from landfall.formats.options import Options, SortKey
+from landfall.formats.options import FormatOptions, SortKey
 from landfall.formats.parquet.float_bounds import KEY, FloatBounds, as_metadata, bounds_of
 from landfall.memory_limit import bounded
 from landfall.pipeline.decoders.row_schemas import RowSchema
@@ -107,7 +107,7 @@ _LARGE_ROW_BYTES = 2**20
 
 
 @dataclass(frozen=True)
-class Parquet(ColumnFiles):
+class ParquetFormat(ColumnFiles):
     """The format ``Parquet``."""
 
     block_bytes: int
@@ -126,13 +126,13 @@ class Parquet(ColumnFiles):
     spares_long_values: bool = True
     wrong: ClassVar[unreadable.Wrong] = unreadable.wrong_in_parquet
     error: ClassVar[str] = unreadable.PARQUET_ERROR
-    open: ClassVar[Callable[[BinaryIO], Columns]] = column_reading.parquet
+    open: ClassVar[Callable[[BinaryIO], ColumnsReader]] = column_reading.parquet
     leaf: ClassVar[Convert] = in_micros
 
     @classmethod
-    def of(cls, options: Mapping[str, object]) -> "Parquet":
+    def of(cls, options: Mapping[str, object]) -> "ParquetFormat":
         """Build the format from ``spec.output``; ValueError names a wrong option."""
-        unread = Options(options)
+        unread = FormatOptions(options)
         parquet = cls(
             block_bytes=unread.quantity("rowGroupBytes", 32 * 2**20),
             envelope=unread.flag("envelope", default=True),
@@ -167,11 +167,11 @@ class Parquet(ColumnFiles):
         has_bounds = not self.spares_long_values or self.statistics is not None
         return None if has_bounds or not self.is_typed else _LARGE_ROW_BYTES
 
-    def before_large_rows(self) -> "Parquet":
+    def before_large_rows(self) -> "ParquetFormat":
         """Return the format as it was by the landing rules before ``LARGE_ROWS``."""
         return replace(self, packs_small_columns=False, spares_long_values=False)
 
-    def typed(self) -> "Parquet":
+    def typed(self) -> "ParquetFormat":
         """Return the format for typed columns, which needs neither keys nor headers."""
         return replace(self, is_typed=True)
 
@@ -179,7 +179,7 @@ class Parquet(ColumnFiles):
         """Return an encoder for a new object."""
         return ParquetEncoder(self)
 
-    def sorted_by(self, column: str) -> "Parquet":
+    def sorted_by(self, column: str) -> "ParquetFormat":
         """Return the format whose rows are sorted by a column."""
         return replace(self, sort_by=(SortKey(column, descending=False),))
 
@@ -242,7 +242,7 @@ def _own_schema(metadata: Mapping[bytes, bytes]) -> RowSchema | None:
 class ParquetEncoder:
     """Writes one Parquet file."""
 
-    def __init__(self, parquet: Parquet) -> None:
+    def __init__(self, parquet: ParquetFormat) -> None:
         self._parquet = parquet
         self._buffer = Buffer()
         self._writer: pq.ParquetWriter | None = None
@@ -307,7 +307,11 @@ class ParquetEncoder:
 
 @lru_cache(256)  # hundreds of files are written with the same
 def _writer_options(
-    parquet: Parquet, columns: "_Columns", small: tuple[int, ...], long: tuple[str, ...], rows: int
+    parquet: ParquetFormat,
+    columns: "_Columns",
+    small: tuple[int, ...],
+    long: tuple[str, ...],
+    rows: int,
 ) -> Mapping[str, Any]:
     """Return the arguments of Arrow's writer for a file, except its destination.
 
@@ -352,7 +356,9 @@ def _writer_options(
     }
 
 
-def _compression(parquet: Parquet, paths: Sequence[str], small: Collection[str]) -> tuple[Any, Any]:
+def _compression(
+    parquet: ParquetFormat, paths: Sequence[str], small: Collection[str]
+) -> tuple[Any, Any]:
     """Return Arrow's arguments for the codec and its level."""
     codec, level = parquet.codec, parquet.level or LEVELS[parquet.codec]
     if not small:
@@ -364,13 +370,13 @@ def _compression(parquet: Parquet, paths: Sequence[str], small: Collection[str])
     return {path: codec.lower() for path, codec in codecs.items()}, levels
 
 
-def _bloom_filters(parquet: Parquet, schema: pa.Schema, rows: int) -> Any:
+def _bloom_filters(parquet: ParquetFormat, schema: pa.Schema, rows: int) -> Any:
     # Sized for the rows of the first row group, which are all different at most.
     names = [name for name in parquet.bloom_filters if _has_leaf(schema, name)]
     return {name: {"ndv": max(rows, _LEAST_VALUES), "fpp": 0.01} for name in names} or None
 
 
-def _sorting_columns(parquet: Parquet, schema: pa.Schema) -> list[pq.SortingColumn] | None:
+def _sorting_columns(parquet: ParquetFormat, schema: pa.Schema) -> list[pq.SortingColumn] | None:
     return [
         pq.SortingColumn(schema.names.index(key.column), key.descending)
         for key in sort_keys(parquet.sort_by, schema)

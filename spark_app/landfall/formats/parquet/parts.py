@@ -27,7 +27,7 @@ from landfall.formats.parts import (
     FileBytes,
     FilePart,
     FileRecords,
-    Limits,
+    ReadLimits,
     UnreadableFileError,
     cut,
 )
@@ -40,7 +40,7 @@ _DAMAGED = (pa.ArrowException, OSError, ValueError)
 
 
 @dataclass(frozen=True)
-class Parquet:
+class ParquetReader:
     """Reads Parquet files.
 
     Attributes:
@@ -48,7 +48,7 @@ class Parquet:
             a chunk has at most.
     """
 
-    limits: Limits = DEFAULT_LIMITS
+    limits: ReadLimits = DEFAULT_LIMITS
 
     def parts(self, name: str, size: int, part_bytes: int = PART_BYTES) -> tuple[FilePart, ...]:
         """The parts of a file; see ``parts.FileReader``.
@@ -83,7 +83,7 @@ class Parquet:
             raise UnreadableFileError(file.name, row, f"damaged Parquet file: {error}") from error
 
     def _batches(
-        self, stream: "_CachedStream", metadata: pq.FileMetaData, group: "_Group"
+        self, stream: "_CachedStream", metadata: pq.FileMetaData, group: "_RowGroup"
     ) -> Iterator[pa.RecordBatch]:
         is_small = group.end - group.start <= self.limits.block_bytes
         if is_small:
@@ -103,7 +103,7 @@ class Parquet:
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _RowGroup:
     """A row group: its number, its rows, and the bytes ``[start, end)`` of its columns."""
 
     number: int
@@ -114,7 +114,7 @@ class _Group:
     middle: int
 
 
-def _groups(metadata: pq.FileMetaData, size: int) -> Iterator[_Group]:
+def _groups(metadata: pq.FileMetaData, size: int) -> Iterator[_RowGroup]:
     """Return the row groups of a file, in order.
 
     Raises:
@@ -132,7 +132,7 @@ def _groups(metadata: pq.FileMetaData, size: int) -> Iterator[_Group]:
         start, end = min(starts), max(ends)
         if not 0 <= start <= end <= size:
             raise ValueError(f"row group {number} is [{start}, {end}) of {size} bytes")
-        yield _Group(
+        yield _RowGroup(
             number=number,
             first_row=row,
             rows=group.num_rows,
@@ -149,7 +149,7 @@ def _first_byte(column: pq.ColumnChunkMetaData) -> int:
     return int(dictionary) if dictionary and 0 < dictionary < data else int(data)
 
 
-def _check_rows(row: int, group: _Group) -> None:
+def _check_rows(row: int, group: _RowGroup) -> None:
     if row != group.first_row + group.rows:
         found = row - group.first_row
         raise ValueError(f"row group {group.number} has {found} rows, not {group.rows}")

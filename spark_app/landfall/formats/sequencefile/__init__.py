@@ -34,10 +34,10 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, codecs, text
-from landfall.formats.options import Options, Tombstones
+from landfall.formats.options import FormatOptions, Tombstones
 from landfall.formats.sequencefile import landed, writables
 from landfall.formats.sequencefile.contents import BYTES_WRITABLE, LONG_WRITABLE
-from landfall.formats.sequencefile.file import ESCAPE, Header
+from landfall.formats.sequencefile.file import ESCAPE, SequenceFileHeader
 from landfall.formats.sequencefile.merging import SequenceMerger
 from landfall.formats.slices import payload_bytes
 from landfall.pipeline.decoders import Wanted
@@ -57,7 +57,7 @@ class KeyMode(StrEnum):
     MESSAGE_PACK = "MessagePack"
 
 
-class Compression(StrEnum):
+class CompressionUnit(StrEnum):
     """The unit of compression."""
 
     BLOCK = "Block"
@@ -74,26 +74,26 @@ COMPRESSORS: Mapping[Codec, tuple[str, Compress]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class SequenceFile:
+class SequenceFileFormat:
     """The format ``SequenceFile``."""
 
     key_mode: KeyMode
-    compression: Compression
+    compression: CompressionUnit
     codec: Codec
     tombstones: Tombstones
     extension: str
     level: int | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, object]) -> "SequenceFile":
+    def of(cls, options: Mapping[str, object]) -> "SequenceFileFormat":
         """Build the format from ``spec.output``; ValueError names a wrong option."""
-        unread = Options(options)
+        unread = FormatOptions(options)
         # Either of the two options set to None implies the other.
         plain = Codec.NONE in (options.get("compression"), options.get("codec"))
         file = cls(
             key_mode=unread.choice("keyMode", KeyMode.LEGACY),
             compression=unread.choice(
-                "compression", Compression.NONE if plain else Compression.BLOCK
+                "compression", CompressionUnit.NONE if plain else CompressionUnit.BLOCK
             ),
             codec=unread.choice(
                 "codec", Codec.NONE if plain else Codec.DEFLATE, (*COMPRESSORS, Codec.NONE)
@@ -103,7 +103,7 @@ class SequenceFile:
         )
         file = replace(file, level=unread.level(file.codec))
         unread.close()
-        if plain and (file.compression, file.codec) != (Compression.NONE, Codec.NONE):
+        if plain and (file.compression, file.codec) != (CompressionUnit.NONE, Codec.NONE):
             raise ValueError(
                 f"option compression: {file.compression} cannot be used with codec {file.codec}"
             )
@@ -149,7 +149,7 @@ class SequenceFile:
 class SequenceFileEncoder:
     """Writes one SequenceFile."""
 
-    def __init__(self, file: SequenceFile) -> None:
+    def __init__(self, file: SequenceFileFormat) -> None:
         self._file = file
         self._sync = b""
 
@@ -161,7 +161,7 @@ class SequenceFileEncoder:
         header = (
             b"" if self._sync else self._header(f"{records.topic_partition}/{records.offsets[0]}")
         )
-        body = self._block if self._file.compression is Compression.BLOCK else self._records
+        body = self._block if self._file.compression is CompressionUnit.BLOCK else self._records
         return header + body(records)
 
     def finish(self) -> bytes:
@@ -176,11 +176,11 @@ class SequenceFileEncoder:
     def _header(self, seed: str) -> bytes:
         file = self._file
         self._sync = hashlib.md5(f"landfall/{seed}".encode(), usedforsecurity=False).digest()
-        return Header(
+        return SequenceFileHeader(
             key=LONG_WRITABLE if file.key_mode is KeyMode.LEGACY else BYTES_WRITABLE,
             value=BYTES_WRITABLE,
             codec=COMPRESSORS[file.codec][0] if file.codec in COMPRESSORS else "",
-            is_blocks=file.compression is Compression.BLOCK,
+            is_blocks=file.compression is CompressionUnit.BLOCK,
             sync=self._sync,
         ).written()
 
@@ -207,7 +207,7 @@ class SequenceFileEncoder:
             else writables.bytes_writables(writables.messagepack_keys(records))
         )
         values = writables.values_as_writables(records)
-        if self._file.compression is Compression.RECORD:
+        if self._file.compression is CompressionUnit.RECORD:
             # Hadoop's layout requires a compressor per value. This is the only loop over records
             # here, and it is slow.
             compress = COMPRESSORS[self._file.codec][1]

@@ -16,10 +16,10 @@ from typing import TypeAlias
 import numpy as np
 
 from landfall.formats.codecs import HADOOP, Decompress
-from landfall.formats.parts import Limits
+from landfall.formats.parts import ReadLimits
 from landfall.formats.sequencefile.contents import Spans, vint_width, vints
 from landfall.formats.sequencefile.writables import text, vint
-from landfall.formats.streams import Source
+from landfall.formats.streams import WindowReader
 from landfall.pipeline.records import Int64s
 
 ESCAPE = b"\xff\xff\xff\xff"
@@ -31,7 +31,7 @@ _MAX_HEADER_BYTES = 2**20
 
 
 @dataclass(frozen=True)
-class Header:
+class SequenceFileHeader:
     """The header of a file, which describes the rest.
 
     Attributes:
@@ -89,7 +89,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Block:
+class SequenceFileBlock:
     """A block with the sync mark before it.
 
     Attributes:
@@ -104,14 +104,14 @@ class Block:
     position: int
     count: int
     parts: tuple[bytes, ...]
-    header: Header
-    limits: Limits
+    header: SequenceFileHeader
+    limits: ReadLimits
     rows: int | None = None
 
     def __len__(self) -> int:
         return self.count if self.rows is None else self.rows
 
-    def first(self, rows: int) -> "Block":
+    def first(self, rows: int) -> "SequenceFileBlock":
         """Return only the first records of the block."""
         return replace(self, rows=rows)
 
@@ -139,7 +139,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Run:
+class RecordRun:
     """Records that follow each other.
 
     Attributes:
@@ -156,13 +156,13 @@ class Run:
     starts: Int64s
     key_bytes: Int64s
     end: int
-    header: Header
-    limits: Limits
+    header: SequenceFileHeader
+    limits: ReadLimits
 
     def __len__(self) -> int:
         return len(self.starts)
 
-    def first(self, rows: int) -> "Run":
+    def first(self, rows: int) -> "RecordRun":
         """Return only the first records, fewer than there are."""
         starts, key_bytes = self.starts[:rows], self.key_bytes[:rows]
         return replace(self, starts=starts, key_bytes=key_bytes, end=int(self.starts[rows]))
@@ -207,7 +207,7 @@ class Run:
         return self.starts + self.begin
 
 
-Item: TypeAlias = Mark | Block | Run
+Item: TypeAlias = Mark | SequenceFileBlock | RecordRun
 
 
 class DamagedRecord(ValueError):  # noqa: N818  # what the record is
@@ -218,7 +218,7 @@ class DamagedRecord(ValueError):  # noqa: N818  # what the record is
         self.row = row
 
 
-def read_header(source: Source) -> Header:
+def read_header(source: WindowReader) -> SequenceFileHeader:
     """Read what a file begins with.
 
     Raises:
@@ -235,7 +235,7 @@ def read_header(source: Source) -> Header:
     if pairs < 0:
         raise source.error(f"metadata of {pairs} names")
     metadata = tuple(_bytes(source) for _ in range(2 * pairs))
-    return Header(
+    return SequenceFileHeader(
         key=key,
         value=value,
         codec=codec,
@@ -245,7 +245,9 @@ def read_header(source: Source) -> Header:
     )
 
 
-def items(source: Source, header: Header, limits: Limits, end: int) -> Iterator[Item]:
+def items(
+    source: WindowReader, header: SequenceFileHeader, limits: ReadLimits, end: int
+) -> Iterator[Item]:
     """Return what follows, to the first mark at or after the position ``end``.
 
     Raises:
@@ -265,7 +267,7 @@ def items(source: Source, header: Header, limits: Limits, end: int) -> Iterator[
             yield _run(source, header, limits)
 
 
-def _vint(source: Source) -> int:
+def _vint(source: WindowReader) -> int:
     first = source.take(1)
     try:
         return int(vints(first + source.take(vint_width(first[0]) - 1))[0])
@@ -273,18 +275,20 @@ def _vint(source: Source) -> int:
         raise source.error(str(error)) from error
 
 
-def _text(source: Source) -> str:
+def _text(source: WindowReader) -> str:
     return _bytes(source).decode("utf-8", "replace")
 
 
-def _bytes(source: Source) -> bytes:
+def _bytes(source: WindowReader) -> bytes:
     size = _vint(source)
     if size > _MAX_HEADER_BYTES or source.position > _MAX_HEADER_BYTES:
         raise source.error(f"a header of more than {_MAX_HEADER_BYTES} bytes")
     return source.take(size)
 
 
-def _block(source: Source, header: Header, limits: Limits, position: int) -> Block:
+def _block(
+    source: WindowReader, header: SequenceFileHeader, limits: ReadLimits, position: int
+) -> SequenceFileBlock:
     count = _vint(source)
     parts = []
     for _ in range(4):
@@ -292,10 +296,12 @@ def _block(source: Source, header: Header, limits: Limits, position: int) -> Blo
         if size > limits.block_bytes:
             raise source.error(f"a block of more than {limits.block_bytes} bytes", position)
         parts.append(source.take(size))
-    return Block(position=position, count=count, parts=tuple(parts), header=header, limits=limits)
+    return SequenceFileBlock(
+        position=position, count=count, parts=tuple(parts), header=header, limits=limits
+    )
 
 
-def _run(source: Source, header: Header, limits: Limits) -> Run:
+def _run(source: WindowReader, header: SequenceFileHeader, limits: ReadLimits) -> RecordRun:
     """Return the complete records in the window, at least one; it has no mark here."""
     starts, key_sizes, end = _complete(source.window, source.at)
     if not starts:
@@ -303,7 +309,7 @@ def _run(source: Source, header: Header, limits: Limits) -> Run:
         starts, key_sizes, end = _complete(source.window, source.at)
     begin = source.position - source.at
     source.at = end
-    run = Run(
+    run = RecordRun(
         content=source.window,
         begin=begin,
         starts=np.array(starts, np.int64),
@@ -319,7 +325,7 @@ def _run(source: Source, header: Header, limits: Limits) -> Run:
     return run
 
 
-def _check_next(source: Source, limits: Limits) -> None:
+def _check_next(source: WindowReader, limits: ReadLimits) -> None:
     """Have the next record in the window; raises if there is none."""
     if not source.has(_LENGTHS.size):
         raise source.error("the file ends early, inside a record")
@@ -332,7 +338,7 @@ def _check_next(source: Source, limits: Limits) -> None:
         raise source.error("the file ends early, inside a record")
 
 
-def _too_long(source: Source, limits: Limits, position: int) -> Exception:
+def _too_long(source: WindowReader, limits: ReadLimits, position: int) -> Exception:
     return source.error(f"a record of more than {limits.record_bytes} bytes", position)
 
 

@@ -27,11 +27,11 @@ from landfall.formats.sequencefile.contents import (
     numbers_at_each_place,
 )
 from landfall.formats.sequencefile.file import (
-    Block,
     DamagedRecord,
-    Header,
     Mark,
-    Run,
+    RecordRun,
+    SequenceFileBlock,
+    SequenceFileHeader,
     items,
     read_header,
 )
@@ -44,7 +44,7 @@ from landfall.formats.sequencefile.writables import (
     UInt8s,
 )
 from landfall.formats.slices import binary_slices
-from landfall.formats.streams import ENDLESS, Source, damage_located, source_of
+from landfall.formats.streams import ENDLESS, WindowReader, damage_located, source_of
 from landfall.pipeline.records import Int64s
 
 KIND = "SequenceFile"
@@ -100,7 +100,7 @@ def columns(stream: BinaryIO, start: int | None = None) -> Iterator[RowColumns]:
                 yield from _columns(source, header, item, start)
 
 
-def _check_classes(source: Source, header: Header) -> None:
+def _check_classes(source: WindowReader, header: SequenceFileHeader) -> None:
     if header.key not in _KEYS or header.value != BYTES_WRITABLE:
         raise source.error(
             f"keys of {header.key} and values of {header.value},"
@@ -110,7 +110,10 @@ def _check_classes(source: Source, header: Header) -> None:
 
 
 def _columns(
-    source: Source, header: Header, item: Block | Run, start: int | None
+    source: WindowReader,
+    header: SequenceFileHeader,
+    item: SequenceFileBlock | RecordRun,
+    start: int | None,
 ) -> Iterator[RowColumns]:
     """Return the rows of an item; those before damage before the error."""
     try:
@@ -125,10 +128,12 @@ def _columns(
         yield found
 
 
-def _read(header: Header, item: Block | Run, start: int | None) -> RowColumns:
+def _read(
+    header: SequenceFileHeader, item: SequenceFileBlock | RecordRun, start: int | None
+) -> RowColumns:
     keys = columns_of_keys(header.key, item.keys())
     is_before = start is not None and len(item) > 0 and keys.offsets.max() < start
-    if is_before and isinstance(item, Block):
+    if is_before and isinstance(item, SequenceFileBlock):
         # Without a look at its values, for which most of the time would be spent.
         return RowColumns(*keys, pa.nulls(len(item), pa.binary()))
     return RowColumns(*keys, content_of(header.value)(item.values()))

@@ -8,7 +8,15 @@ import numpy as np
 
 from landfall.formats.merging import Keys, Mask, NotMergeableError, ReadRange
 from landfall.formats.parts import LANDED_LIMITS
-from landfall.formats.sequencefile.file import Block, Header, Item, Mark, Run, items, read_header
+from landfall.formats.sequencefile.file import (
+    Item,
+    Mark,
+    RecordRun,
+    SequenceFileBlock,
+    SequenceFileHeader,
+    items,
+    read_header,
+)
 from landfall.formats.sequencefile.landed import KIND
 from landfall.formats.sequencefile.writables import vint
 from landfall.formats.streams import ENDLESS, damage_located, source_of
@@ -21,7 +29,7 @@ class SequenceMerger:
 
     def __init__(self) -> None:
         """Nothing is written yet."""
-        self._header: Header | None = None
+        self._header: SequenceFileHeader | None = None
         self.rows = 0
 
     def schema_of(self, read: ReadRange, size: int) -> str:  # noqa: ARG002  # of the protocol
@@ -67,7 +75,7 @@ def _copied(mark: bytes, item: Item, kept: Mask | None) -> bytes:
     match item:
         case Mark():
             return mark
-        case Block():
+        case SequenceFileBlock():
             if not is_whole:
                 if chosen.any():
                     raise NotMergeableError(
@@ -77,7 +85,7 @@ def _copied(mark: bytes, item: Item, kept: Mask | None) -> bytes:
             sizes = (vint(len(part)) for part in item.parts)
             parts = (each for both in zip(sizes, item.parts, strict=True) for each in both)
             return b"".join((mark, vint(item.count), *parts))
-        case Run():
+        case RecordRun():
             if is_whole:
                 return item.content[int(item.starts[0]) : item.end]
             rows = np.flatnonzero(chosen)

@@ -31,20 +31,20 @@ from landfall.formats.parts import (
 )
 from landfall.formats.sequencefile.contents import MalformedWritable, content_of
 from landfall.formats.sequencefile.file import (
-    Block,
     DamagedRecord,
-    Header,
     Mark,
-    Run,
+    RecordRun,
+    SequenceFileBlock,
+    SequenceFileHeader,
     items,
     read_header,
 )
 from landfall.formats.slices import row_ranges
-from landfall.formats.streams import Opened, Source, StreamReader, opened
+from landfall.formats.streams import Opened, StreamReader, WindowReader, opened
 
 
 @dataclass(frozen=True)
-class SequenceFile(StreamReader):
+class SequenceFileReader(StreamReader):
     """Reads SequenceFiles."""
 
     def read(self, file: FileBytes, part: FilePart) -> Iterator[FileRecords]:
@@ -58,7 +58,9 @@ class SequenceFile(StreamReader):
             if not isinstance(item, Mark):
                 yield from self._records(source, header, item)
 
-    def _records(self, source: Source, header: Header, item: Block | Run) -> Iterator[FileRecords]:
+    def _records(
+        self, source: WindowReader, header: SequenceFileHeader, item: SequenceFileBlock | RecordRun
+    ) -> Iterator[FileRecords]:
         try:
             keys, values = item.keys(), item.values()
         except DamagedRecord as error:
@@ -76,7 +78,7 @@ class SequenceFile(StreamReader):
             yield FileRecords(at, partial(_same, made[1]), made[0])
 
 
-def _first_mark(header: Header, stream: Opened) -> Source | None:
+def _first_mark(header: SequenceFileHeader, stream: Opened) -> WindowReader | None:
     """Return a source at the first mark of the part, or at its first record; None without."""
     end_of_header = stream.head.position
     if not stream.start:

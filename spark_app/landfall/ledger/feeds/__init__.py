@@ -32,7 +32,7 @@ from landfall.ledger.decisions import topic_partition
 from landfall.ledger.entries import Entry, PartList
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.records import Discover, Hole
-from landfall.ledger.state import Feed, Leasing, ParkedPart, State
+from landfall.ledger.state import FeedState, Leasing, ParkedPart, State
 from landfall.ledger.task_results import LandedSlice, PartRows, ReplayedSlice
 
 SPAN = 1_000_000_000
@@ -57,17 +57,19 @@ def part_offsets(number: int) -> OffsetRange:
     return OffsetRange(number * SPAN, (number + 1) * SPAN)
 
 
-def begun_to(feed: Feed, checkpoint: int) -> int:
+def begun_to(feed: FeedState, checkpoint: int) -> int:
     """The number below which every part was landed, parked, given up, or leased at least once."""
     return feed.leasing.leased_to if feed.leasing else number_of(checkpoint)
 
 
-def landed_end(feed: Feed) -> int:
+def landed_end(feed: FeedState) -> int:
     """The checkpoint with which all numbers are landed: 0 of an external feed, which lands none."""
     return 0 if feed.leasing else feed.end * SPAN
 
 
-def unlanded(feeds: Mapping[TopicPartition, Feed], tp: TopicPartition, offsets: OffsetRange) -> int:
+def unlanded(
+    feeds: Mapping[TopicPartition, FeedState], tp: TopicPartition, offsets: OffsetRange
+) -> int:
     """How many offsets these are, or of a feed, of how many parts they are."""
     if tp not in feeds or not len(offsets):
         return len(offsets)
@@ -76,7 +78,7 @@ def unlanded(feeds: Mapping[TopicPartition, Feed], tp: TopicPartition, offsets: 
 
 def enter(state: State, entries: Iterable[Entry]) -> State:
     """The state after these topic partitions entered the lane."""
-    added = dict[TopicPartition, Feed]()
+    added = dict[TopicPartition, FeedState]()
     for entry in entries:
         tp = entry.topic_partition
         if entry.external and not entry.feed:
@@ -84,7 +86,7 @@ def enter(state: State, entries: Iterable[Entry]) -> State:
         if entry.feed and entry.start:
             raise ValueError(f"{tp}: the feed enters at offset {entry.start}, not at 0")
         if entry.feed:
-            added[tp] = Feed(leasing=Leasing() if entry.external else None)
+            added[tp] = FeedState(leasing=Leasing() if entry.external else None)
     return replace(state, feeds={**state.feeds, **added}) if added else state
 
 
@@ -196,7 +198,7 @@ def miscounted(
 
 
 def lists_of(
-    feeds: Mapping[TopicPartition, Feed], slices: Iterable[Slice]
+    feeds: Mapping[TopicPartition, FeedState], slices: Iterable[Slice]
 ) -> tuple[tuple[TopicPartition, PartList], ...]:
     """The lists that have the parts of these slices, as far as they are of feeds."""
     found: dict[tuple[TopicPartition, PartList], None] = {}
@@ -209,7 +211,7 @@ def lists_of(
     return tuple(found)
 
 
-def list_of(feed: Feed, number: int) -> PartList:
+def list_of(feed: FeedState, number: int) -> PartList:
     """The list with a part that is not landed.
 
     Raises:
@@ -221,7 +223,7 @@ def list_of(feed: Feed, number: int) -> PartList:
     raise ValueError(f"no list has number {number}, they end at {feed.end}")
 
 
-def landed_parts(feed: Feed, checkpoint: int) -> int:
+def landed_parts(feed: FeedState, checkpoint: int) -> int:
     """How many parts are landed as a whole under the numbers that they have.
 
     Of an external feed, how many are done.
@@ -233,11 +235,11 @@ def _without(parts: Mapping[int, ParkedPart], taken: Container[int]) -> dict[int
     return {number: part for number, part in parts.items() if number not in taken}
 
 
-def _with(state: State, tp: TopicPartition, feed: Feed) -> State:
+def _with(state: State, tp: TopicPartition, feed: FeedState) -> State:
     return replace(state, feeds={**state.feeds, tp: feed})
 
 
-def _check_listed(tp: TopicPartition, feed: Feed, listed: PartList) -> int:
+def _check_listed(tp: TopicPartition, feed: FeedState, listed: PartList) -> int:
     """The number after the last one of a list that may follow."""
     if listed.first != feed.end:
         raise ValueError(f"{tp}: numbers parts from {listed.first}, expected {feed.end}")
@@ -249,7 +251,7 @@ def _check_listed(tp: TopicPartition, feed: Feed, listed: PartList) -> int:
     return listed.end
 
 
-def _check_taken(feed: Feed, record: Discover) -> None:
+def _check_taken(feed: FeedState, record: Discover) -> None:
     """Raise ``ValueError`` if a part is taken out that is not parked, or for no good reason."""
     tp, taken = record.topic_partition, (*record.again, *record.replaced, *record.ignored)
     if len(taken) != len({*taken}) or not feed.parked.keys() | feed.ignored.keys() >= {*taken}:

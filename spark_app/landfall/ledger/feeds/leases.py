@@ -10,7 +10,7 @@ a number is    when                                    and may become
 numbered       from ``leased_to`` on, below ``end``    leased, in order
 leased         it is in one open lease                 done; parked, failed or expired: one more
                                                        attempt; parked, returned: as before
-parked         it is in ``Feed.parked``                leased; taken out by a DISCOVER
+parked         it is in ``FeedState.parked``                leased; taken out by a DISCOVER
 done           else
 =============  ======================================  =========================================
 
@@ -26,7 +26,7 @@ from landfall.ledger.entries import PartList
 from landfall.ledger.feeds import MAX_PARKED
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.records import Extend, Lease, LeaseOutcome
-from landfall.ledger.state import Feed, LeasedPart, Leasing, OpenLease, ParkedPart, State
+from landfall.ledger.state import FeedState, LeasedPart, Leasing, OpenLease, ParkedPart, State
 
 MAX_TAKEN = 1_000
 """How many parts a lease has at most."""
@@ -115,12 +115,12 @@ def leased(leasing: Leasing) -> int:
     return sum(len(each.parts) for each in leasing.open.values())
 
 
-def unfinished(feed: Feed) -> int:
+def unfinished(feed: FeedState) -> int:
     """How many parts of an external feed are leased or parked."""
     return len(feed.parked) + (leased(feed.leasing) if feed.leasing else 0)
 
 
-def part_to_lease(feed: Feed, number: int) -> LeasedPart:
+def part_to_lease(feed: FeedState, number: int) -> LeasedPart:
     """A part as a lease has it, that is parked or was never leased.
 
     Raises:
@@ -131,7 +131,7 @@ def part_to_lease(feed: Feed, number: int) -> LeasedPart:
     return LeasedPart(0, _list_of(feed.lists, number))
 
 
-def find(feeds: Mapping[TopicPartition, Feed], slot: int) -> TopicPartition | None:
+def find(feeds: Mapping[TopicPartition, FeedState], slot: int) -> TopicPartition | None:
     """The feed of a lease that is not over; None if there is none."""
     found = (tp for tp, feed in feeds.items() if feed.leasing and slot in feed.leasing.open)
     return next(found, None)
@@ -144,7 +144,7 @@ def _list_of(lists: Sequence[PartList], number: int) -> PartList:
     return lists[at]
 
 
-def _external(state: State, tp: TopicPartition) -> tuple[Feed, Leasing]:
+def _external(state: State, tp: TopicPartition) -> tuple[FeedState, Leasing]:
     feed = state.feeds.get(tp)
     if feed is None or feed.leasing is None:
         raise ValueError(f"{tp}: is no external feed of the lane")
@@ -199,5 +199,5 @@ def _requested(tp: TopicPartition, leasing: Leasing, request: str) -> Leasing:
     return replace(leasing, requests=(*leasing.requests, request)[-KEPT_REQUESTS:])
 
 
-def _with(state: State, tp: TopicPartition, feed: Feed) -> State:
+def _with(state: State, tp: TopicPartition, feed: FeedState) -> State:
     return replace(state, feeds={**state.feeds, tp: feed})

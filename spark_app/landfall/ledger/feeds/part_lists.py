@@ -80,7 +80,7 @@ class ListedPart(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
         return 0 < self.size == self.start
 
 
-class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _PartListHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     topic: str
     first: int
@@ -122,7 +122,7 @@ def encode_list(
         raise ValueError(f"{topic}: a list of {len(parts)} parts")
     for number, part in enumerate(parts, first):
         _check(topic, number, part)
-    head = _Head(VERSION, topic, first, len(parts))
+    head = _PartListHead(VERSION, topic, first, len(parts))
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
     encoder = msgspec.json.Encoder()
     body = b"".join(
@@ -153,7 +153,7 @@ def decode_list(topic: str, named: PartList, body: bytes) -> tuple[ListedPart, .
         raise ValueError(f"{named.key}: not the list that the ledger names")
     try:
         lines = unpack(body, _MAX_BYTES).splitlines()
-        head = untrusted_json.decode(lines[0], type=_Head)
+        head = untrusted_json.decode(lines[0], type=_PartListHead)
         parts = tuple(untrusted_json.decode(line, type=ListedPart) for line in lines[1:])
     except (ValueError, msgspec.MsgspecError, IndexError) as error:
         raise ValueError(f"{named.key}: not a list of parts: {error}") from None

@@ -149,7 +149,7 @@ class MadeBy:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
+class ReplacementList:
     """The contents of a list; nothing if a REPLACE only gives another one up.
 
     Attributes:
@@ -172,7 +172,7 @@ class Replaced:
         return frozenset(key.rpartition("/")[0] for key in chain(retired, new))
 
 
-class _Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class _ReplacementHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     version: int
     retire: int
     objects: int
@@ -192,7 +192,7 @@ def list_key(group: str, lane: str, sha256: str) -> str:
     return f"{prefix}-replaced/{sha256}.json.gz"
 
 
-def encode_list(group: str, lane: str, listed: Replaced) -> tuple[Replacement, bytes]:
+def encode_list(group: str, lane: str, listed: ReplacementList) -> tuple[Replacement, bytes]:
     """A list: what a REPLACE names, and its bytes. Equal lists give equal bytes.
 
     Raises:
@@ -201,7 +201,7 @@ def encode_list(group: str, lane: str, listed: Replaced) -> tuple[Replacement, b
     """
     _check(listed)
     lengths = len(listed.retire), len(listed.objects), len(listed.landed_again)
-    head = _Head(VERSION, *lengths, listed.made_by)
+    head = _ReplacementHead(VERSION, *lengths, listed.made_by)
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
     encoder = msgspec.json.Encoder(order="deterministic")
     lines = (head, *listed.retire, *listed.objects, *listed.landed_again)
@@ -211,7 +211,7 @@ def encode_list(group: str, lane: str, listed: Replaced) -> tuple[Replacement, b
     return _named(list_key(group, lane, sha256), sha256, listed), body
 
 
-def decode_list(named: Replacement, body: bytes | None) -> Replaced:
+def decode_list(named: Replacement, body: bytes | None) -> ReplacementList:
     """The objects of a list that a REPLACE names, by the bytes under its key; None if it is gone.
 
     Raises:
@@ -225,7 +225,7 @@ def decode_list(named: Replacement, body: bytes | None) -> Replaced:
         lines = unpack(body, _MAX_BYTES).splitlines()
         head = _head(lines[0])
         middle, end = 1 + head.retire, 1 + head.retire + head.objects
-        listed = Replaced(
+        listed = ReplacementList(
             tuple(untrusted_json.decode(line, type=DecidedObject) for line in lines[1:middle]),
             tuple(untrusted_json.decode(line, type=NewObject) for line in lines[middle:end]),
             tuple(untrusted_json.decode(line, type=LandedAgain) for line in lines[end:]),
@@ -241,14 +241,14 @@ def decode_list(named: Replacement, body: bytes | None) -> Replaced:
     return listed
 
 
-def _head(line: bytes) -> _Head:
-    head = untrusted_json.decode(line, type=_Head)
+def _head(line: bytes) -> _ReplacementHead:
+    head = untrusted_json.decode(line, type=_ReplacementHead)
     if head.version != VERSION:
         raise ValueError(f"of version {head.version}, this software knows {VERSION}")
     return head
 
 
-def _named(key: str, sha256: str, listed: Replaced) -> Replacement:
+def _named(key: str, sha256: str, listed: ReplacementList) -> Replacement:
     return Replacement(
         key=key,
         sha256=sha256,
@@ -259,7 +259,7 @@ def _named(key: str, sha256: str, listed: Replaced) -> Replacement:
     )
 
 
-def _check(listed: Replaced) -> None:
+def _check(listed: ReplacementList) -> None:
     if not len(listed.retire) + len(listed.objects) <= MAX_OBJECTS:
         raise ValueError(f"{len(listed.retire)} objects and {len(listed.objects)} in their place")
     for objects in (listed.retire, listed.objects):
@@ -278,7 +278,7 @@ def _check(listed: Replaced) -> None:
         _check_ranges(listed)
 
 
-def _check_ranges(listed: Replaced) -> None:
+def _check_ranges(listed: ReplacementList) -> None:
     """Raise ``ValueError`` unless the new objects have just the rows of the ranges."""
     pieces = [again.piece for again in listed.landed_again]
     if any(

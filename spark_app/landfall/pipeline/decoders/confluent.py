@@ -79,7 +79,7 @@ class Framing:
         """Return which schemas these payloads have."""
         rows = len(records)
         codes = np.full(rows, NO_SCHEMA, np.int64)
-        found = _Found([], [], {})
+        found = _HeaderValues([], [], {})
         if self.in_headers:
             self._of_headers(records, codes, found)
         by_header = (codes != NO_SCHEMA) | _rows_of(found.errors, rows)
@@ -128,7 +128,7 @@ class Framing:
             return f"{self.kind}: the number before the payload is above {MAX_ID}: no schema id"
         return f"{self.kind}: does not begin with the byte 0 of a schema id"
 
-    def _of_headers(self, records: Records, codes: Int64s, found: "_Found") -> None:
+    def _of_headers(self, records: Records, codes: Int64s, found: "_HeaderValues") -> None:
         known: dict[bytes | None, int | str] = {}
         for row, value in last_headers(records.headers, self.header).items():
             if value not in known:
@@ -141,7 +141,7 @@ class Framing:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _HeaderValues:
     ids: list[SchemaId]
     rests: list[bytes | None]
     errors: dict[int, str]

@@ -148,7 +148,7 @@ class Dialect:
 
 
 @dataclass(frozen=True)
-class Csv:
+class CsvDecoder:
     """Splits records of comma-separated values."""
 
     texts: Texts
@@ -156,7 +156,7 @@ class Csv:
     quoted: QuotedRows | None
 
     @classmethod
-    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Csv":
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "CsvDecoder":
         """Build the decoder.
 
         Raises:

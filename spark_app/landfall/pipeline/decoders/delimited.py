@@ -47,7 +47,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Delimited:
+class DelimitedDecoder:
     """Splits text by a separator."""
 
     texts: Texts
@@ -55,7 +55,7 @@ class Delimited:
     quoted: QuotedRows | None
 
     @classmethod
-    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Delimited":
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "DelimitedDecoder":
         """Build the decoder.
 
         Raises:

@@ -1,7 +1,7 @@
 """Extracts wanted values from self-describing payloads, JSON or MessagePack, with msgspec.
 
-A ``Wire`` defines how a payload of one format is read; the rest is the same for all. There are
-three ways to decode, which all give the same rows; each is tried when the faster one before it
+A ``WireFormat`` defines how a payload of one format is read; the rest is the same for all. There
+are three ways to decode, which all give the same rows; each is tried when the faster one before it
 fails:
 
 1. with a Struct type of the wanted paths in which every field is an integer: one int64 array each;
@@ -28,11 +28,11 @@ import pyarrow.compute as pc
 from landfall.api.spec import ColumnType, ValueType
 from landfall.pipeline.decoders import Path, Wanted
 from landfall.pipeline.decoders.nested_columns import placed
-from landfall.pipeline.decoders.structs import Layer, Leaf, layers
+from landfall.pipeline.decoders.structs import Layer, StructLeaf, layers
 from landfall.pipeline.decoders.typed_columns import typed_columns
 from landfall.pipeline.records import FieldValues, Int64s
 
-Values: TypeAlias = Mapping[Leaf, FieldValues]
+Values: TypeAlias = Mapping[StructLeaf, FieldValues]
 """The values of every leaf, one per row."""
 Extracted: TypeAlias = tuple[Values, Mapping[int, str]]
 """Values, and errors by row."""
@@ -55,7 +55,7 @@ _NOT_SHARED = {
 
 
 @dataclass(frozen=True)
-class Wire:
+class WireFormat:
     """How one format is read.
 
     Attributes:
@@ -87,16 +87,16 @@ class Documents:
             field names, and every payload is decoded row by row.
     """
 
-    wire: Wire
-    fields: Mapping[Path, Leaf]
-    columns: tuple[Leaf, ...]
+    wire: WireFormat
+    fields: Mapping[Path, StructLeaf]
+    columns: tuple[StructLeaf, ...]
     layers: tuple[Layer, ...] | None
 
     @classmethod
-    def of(cls, wire: Wire, wanted: Wanted) -> "Documents":
+    def of(cls, wire: WireFormat, wanted: Wanted) -> "Documents":
         """Return what extracts the wanted fields and typed columns."""
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
-        columns = tuple(Leaf(column.path, wire.type_of(column.declared)) for column in typed)
+        columns = tuple(StructLeaf(column.path, wire.type_of(column.declared)) for column in typed)
         # A wanted field that is also a typed column is decoded once, if the column's Python value
         # is what the field would be.
         shared = {
@@ -104,7 +104,7 @@ class Documents:
             for leaf, column in zip(columns, typed, strict=True)
             if column.type not in _NOT_SHARED
         }
-        fields = {path: shared.get(path) or Leaf(path) for path in wanted.fields}
+        fields = {path: shared.get(path) or StructLeaf(path) for path in wanted.fields}
         leaves = tuple(dict.fromkeys((*fields.values(), *columns)))
         nameable = all(leaf.nameable for leaf in leaves)
         return cls(wire, fields, columns, layers(leaves, wire.decoder) if nameable else None)
@@ -128,7 +128,7 @@ class Documents:
         rows = payloads.to_pylist()
         if self.layers is not None and (not self.wire.is_text or _is_utf8(payloads)):
             try:
-                values: dict[Leaf, FieldValues] = {}
+                values: dict[StructLeaf, FieldValues] = {}
                 for layer in self.layers:
                     values |= _layer_values(layer, rows)
             except UNREADABLE:
@@ -148,7 +148,9 @@ class Documents:
                     objects[row] = layer.any.decode(payload)
             except UNREADABLE:
                 unread.append(row)
-        columns: dict[Leaf, list[object]] = {leaf: [None] * len(payloads) for leaf in self._leaves}
+        columns: dict[StructLeaf, list[object]] = {
+            leaf: [None] * len(payloads) for leaf in self._leaves
+        }
         for objects, layer in zip(by_layer, layers, strict=True):
             columns |= layer.columns(objects)
         # What a Struct cannot read may still be an object, such as one with text where a nested
@@ -165,7 +167,7 @@ class Documents:
         return {leaf: _as_int64s(column) for leaf, column in columns.items()}, errors
 
     @property
-    def _leaves(self) -> tuple[Leaf, ...]:
+    def _leaves(self) -> tuple[StructLeaf, ...]:
         return (*self.fields.values(), *self.columns)
 
     def _check_text(self, payload: bytes) -> None:
@@ -177,7 +179,7 @@ class Documents:
             message = f"not UTF-8: {error.reason} at byte {error.start}"
             raise msgspec.DecodeError(message) from error
 
-    def _find(self, document: Mapping[object, msgspec.Raw], leaf: Leaf) -> object:
+    def _find(self, document: Mapping[object, msgspec.Raw], leaf: StructLeaf) -> object:
         """Return a leaf's value, or None if it is absent.
 
         Raises:
@@ -222,7 +224,7 @@ def _layer_values(layer: Layer, payloads: Sequence[bytes]) -> Values:
 
 def _concatenate(slabs: Sequence[Extracted], step: int) -> Extracted:
     """Join slabs; each but the last has ``step`` rows."""
-    values: dict[Leaf, FieldValues] = {}
+    values: dict[StructLeaf, FieldValues] = {}
     for leaf in slabs[0][0]:
         columns = [slab[leaf] for slab, _ in slabs]
         if all(isinstance(column, np.ndarray) for column in columns):

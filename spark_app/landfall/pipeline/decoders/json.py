@@ -21,14 +21,14 @@ import pyarrow.compute as pc
 
 from landfall.native import hot_path
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.documents import Documents, Values, Wire
+from landfall.pipeline.decoders.documents import Documents, Values, WireFormat
 from landfall.pipeline.decoders.half_pairs import without_half_pairs
 from landfall.pipeline.decoders.native_json import NativeDocuments, merged
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.typed_columns import json_type, record_batch
 from landfall.pipeline.records import Int64s, Records
 
-_WIRE = Wire(
+_WIRE = WireFormat(
     "json",
     msgspec.json.Decoder,
     msgspec.json.Decoder(dict[str, msgspec.Raw]),
@@ -43,7 +43,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Json:
+class JsonDecoder:
     """Decodes JSON objects.
 
     Attributes:
@@ -59,7 +59,7 @@ class Json:
     lands_json: bool = False
 
     @classmethod
-    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Json":
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "JsonDecoder":
         """Build the decoder.
 
         Raises:

@@ -46,7 +46,7 @@ import pyarrow as pa
 from landfall.api.spec import ColumnType
 from landfall.pipeline import common_values
 from landfall.pipeline.decoders import Decoded, Wanted
-from landfall.pipeline.decoders.documents import UNREADABLE, Documents, Wire, as_list
+from landfall.pipeline.decoders.documents import UNREADABLE, Documents, WireFormat, as_list
 from landfall.pipeline.decoders.messagepack_times import with_cut_times
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.typed_columns import (
@@ -67,7 +67,7 @@ _TYPES: Mapping[ColumnType, Any] = {
     ColumnType.LIST: msgspec.Raw,
     ColumnType.STRUCT: msgspec.Raw,
 }
-_WIRE = Wire(
+_WIRE = WireFormat(
     "messagepack",
     msgspec.msgpack.Decoder,
     msgspec.msgpack.Decoder(dict[object, msgspec.Raw]),
@@ -96,7 +96,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class MessagePack:
+class MessagePackDecoder:
     """Decodes MessagePack maps.
 
     Attributes:
@@ -108,7 +108,7 @@ class MessagePack:
     wanted: Wanted
 
     @classmethod
-    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "MessagePack":
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "MessagePackDecoder":
         """Build the decoder.
 
         Raises:

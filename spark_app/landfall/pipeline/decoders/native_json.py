@@ -17,7 +17,7 @@ import pyarrow as pa
 from landfall.api.spec import ColumnType
 from landfall.native import HotPath
 from landfall.pipeline.decoders.documents import Documents, Extracted, as_list
-from landfall.pipeline.decoders.structs import Leaf
+from landfall.pipeline.decoders.structs import StructLeaf
 from landfall.pipeline.decoders.typed_columns import DAYS, JSON_TYPES
 from landfall.pipeline.records import FieldValues, Int64s
 
@@ -45,7 +45,7 @@ class NativeDocuments:
     """
 
     documents: Documents
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[StructLeaf, ...]
     fields: Any
 
     @classmethod

@@ -15,11 +15,11 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Raw:
+class RawDecoder:
     """Passes payloads on unchanged."""
 
     @classmethod
-    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Raw":
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "RawDecoder":
         """Build the decoder.
 
         Raises:

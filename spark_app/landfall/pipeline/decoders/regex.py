@@ -40,14 +40,14 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Regex:
+class RegexDecoder:
     """Extracts groups from text; ``texts`` has their names, maybe not the ones in ``pattern``."""
 
     texts: Texts
     pattern: str
 
     @classmethod
-    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Regex":
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "RegexDecoder":
         """Build the decoder.
 
         Raises:

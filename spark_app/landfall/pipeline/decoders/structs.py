@@ -18,14 +18,14 @@ import numpy as np
 from landfall.pipeline.decoders import Path
 from landfall.pipeline.records import Int64s
 
-Tree: TypeAlias = dict[str, "Tree | Leaf"]
+Tree: TypeAlias = dict[str, "Tree | StructLeaf"]
 
 _NAMEABLE = re.compile(r'[^"\\\x00-\x1f]*')
 """Names that JSON writes without escapes; msgspec refuses all other names of Struct fields."""
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf:
+class StructLeaf:
     """One wanted value: its path, and the type msgspec must find there, which always allows null.
 
     Compared by identity: two columns of one path and type are still two leaves.
@@ -51,16 +51,16 @@ class Layer:
         nothing: what ``any`` makes of an object without fields.
     """
 
-    leaves: Mapping[Leaf, tuple[str, ...]]
+    leaves: Mapping[StructLeaf, tuple[str, ...]]
     ints: Any
     any: Any
     nothing: object
 
-    def columns(self, objects: Sequence[object]) -> dict[Leaf, list[object]]:
+    def columns(self, objects: Sequence[object]) -> dict[StructLeaf, list[object]]:
         """Return the values of every leaf, one per object; None if it is absent."""
         return {leaf: _column(objects, names) for leaf, names in self.leaves.items()}
 
-    def int_columns(self, objects: Sequence[object]) -> dict[Leaf, Int64s]:
+    def int_columns(self, objects: Sequence[object]) -> dict[StructLeaf, Int64s]:
         """Return the values of every leaf of objects that ``ints`` decoded.
 
         Raises:
@@ -72,25 +72,25 @@ class Layer:
         }
 
 
-def layers(leaves: Sequence[Leaf], decoder: Callable[[Any], Any]) -> tuple[Layer, ...]:
+def layers(leaves: Sequence[StructLeaf], decoder: Callable[[Any], Any]) -> tuple[Layer, ...]:
     """Return as few layers as hold all leaves; ``decoder`` makes a msgspec decoder of a type.
 
     Without leaves there is still one layer, because decoding with it validates the payloads.
     """
-    groups: list[_Group] = [_Group()]
+    groups: list[_LeafGroup] = [_LeafGroup()]
     for leaf in leaves:
         group = next((group for group in groups if not group.overlaps(leaf.path)), None)
         if group is None:
-            groups.append(group := _Group())
+            groups.append(group := _LeafGroup())
         group.add(leaf)
     return tuple(_layer(_tree(group.leaves), group.leaves, decoder) for group in groups)
 
 
 @dataclass
-class _Group:
+class _LeafGroup:
     """Leaves whose paths do not contain each other, and their paths with all that contain them."""
 
-    leaves: list[Leaf] = field(default_factory=list)
+    leaves: list[StructLeaf] = field(default_factory=list)
     _paths: set[Path] = field(default_factory=set)
     _above: set[Path] = field(default_factory=set)
 
@@ -98,7 +98,7 @@ class _Group:
         """Return whether a path contains one of these, is inside of one, or is one."""
         return path in self._above or any(above in self._paths for above in _above(path))
 
-    def add(self, leaf: Leaf) -> None:
+    def add(self, leaf: StructLeaf) -> None:
         """Take a leaf that overlaps none."""
         self.leaves.append(leaf)
         self._paths.add(leaf.path)
@@ -110,19 +110,19 @@ def _above(path: Path) -> list[Path]:
     return [path[:length] for length in range(1, len(path) + 1)]
 
 
-def _tree(leaves: Sequence[Leaf]) -> Tree:
+def _tree(leaves: Sequence[StructLeaf]) -> Tree:
     tree: Tree = {}
     for leaf in leaves:
         branch = tree
         for part in leaf.path[:-1]:
             inner = branch.setdefault(part, {})
-            assert not isinstance(inner, Leaf), "paths in one layer do not overlap"
+            assert not isinstance(inner, StructLeaf), "paths in one layer do not overlap"
             branch = inner
         branch[leaf.path[-1]] = leaf
     return tree
 
 
-def _layer(tree: Tree, leaves: Sequence[Leaf], decoder: Callable[[Any], Any]) -> Layer:
+def _layer(tree: Tree, leaves: Sequence[StructLeaf], decoder: Callable[[Any], Any]) -> Layer:
     all_any = all(leaf.type is object for leaf in leaves)
     of_any = _struct(tree, ints=False)
     chains = dict(_chains(tree))
@@ -134,11 +134,13 @@ def _layer(tree: Tree, leaves: Sequence[Leaf], decoder: Callable[[Any], Any]) ->
     )
 
 
-def _chains(tree: Tree, above: tuple[str, ...] = ()) -> Iterator[tuple[Leaf, tuple[str, ...]]]:
+def _chains(
+    tree: Tree, above: tuple[str, ...] = ()
+) -> Iterator[tuple[StructLeaf, tuple[str, ...]]]:
     """Each leaf with the chain of Struct attributes that leads to it."""
     for i, node in enumerate(tree.values()):
         chain = (*above, f"f{i}")
-        if isinstance(node, Leaf):
+        if isinstance(node, StructLeaf):
             yield node, chain
         else:
             yield from _chains(node, chain)
@@ -150,9 +152,11 @@ def _struct(tree: Tree, *, ints: bool) -> type[msgspec.Struct]:
     fields: list[Any] = []
     for i, node in enumerate(tree.values()):
         kind: Any = (
-            (int if ints else node.type) if isinstance(node, Leaf) else _struct(node, ints=ints)
+            (int if ints else node.type)
+            if isinstance(node, StructLeaf)
+            else _struct(node, ints=ints)
         )
-        inner = kind if ints or isinstance(node, Leaf) else kind | None
+        inner = kind if ints or isinstance(node, StructLeaf) else kind | None
         fields.append((f"f{i}", inner) if ints else (f"f{i}", inner, None))
     rename: Mapping[str, str] = {f"f{i}": name for i, name in enumerate(tree)}
     # No garbage collection: a Struct made from a payload cannot contain a cycle.

@@ -43,7 +43,7 @@ from landfall.pipeline.event_time.numbers import (
     MIN_MICROS,
     MIN_MILLIS,
     NUMERIC,
-    Times,
+    EventTimes,
     all_bad,
     expected,
     float_times,
@@ -73,7 +73,7 @@ class EventTime:
         """The path of the payload field this reads, if any."""
         return (self.timestamp.path,) if self.timestamp else ()
 
-    def read(self, records: Records, fields: Mapping[Path, FieldValues]) -> Times:
+    def read(self, records: Records, fields: Mapping[Path, FieldValues]) -> EventTimes:
         """Return the event time of every row, or what is wrong with it; none is absent."""
         if self.timestamp is None:
             return _kafka_times(records.timestamps, np.arange(len(records)))
@@ -82,15 +82,15 @@ class EventTime:
         return times if not len(times.absent) else _with_missing(times, records, self.timestamp)
 
 
-def _kafka_times(timestamps: Int64s, rows: Int64s) -> Times:
+def _kafka_times(timestamps: Int64s, rows: Int64s) -> EventTimes:
     """Return times of all rows, with errors only for the ``rows`` without a timestamp."""
     missing = dict.fromkeys(rows[timestamps[rows] < 0].tolist(), "record has no Kafka timestamp")
     late = rows[timestamps[rows] > MAX_MILLIS].tolist()
     errors = {row: with_value("timestamp out of range", timestamps[row]) for row in late}
-    return Times(to_micros(timestamps, TimeUnit.MILLISECONDS), errors=errors | missing)
+    return EventTimes(to_micros(timestamps, TimeUnit.MILLISECONDS), errors=errors | missing)
 
 
-def _with_missing(times: Times, records: Records, timestamp: Timestamp) -> Times:
+def _with_missing(times: EventTimes, records: Records, timestamp: Timestamp) -> EventTimes:
     """Return the times with absent ones replaced by the setting ``missing``."""
     absent = times.absent
     micros = times.micros.copy()
@@ -104,13 +104,15 @@ def _with_missing(times: Times, records: Records, timestamp: Timestamp) -> Times
             errors |= kafka.errors
         case MissingTimestamp.DEAD_LETTER:
             errors |= dict.fromkeys(absent.tolist(), f"timestamp: no field {timestamp.field!r}")
-    return Times(micros, errors=errors)
+    return EventTimes(micros, errors=errors)
 
 
 # ------------------------------------------------------------ a column, by the types of its values
 
 
-def column_times(values: FieldValues, timestamp: Timestamp, kafka: Int64s | None = None) -> Times:
+def column_times(
+    values: FieldValues, timestamp: Timestamp, kafka: Int64s | None = None
+) -> EventTimes:
     """Return the times in a column of field values; the caller decides about absent ones.
 
     ``kafka`` holds the Kafka timestamps, which a format without a year needs.
@@ -136,7 +138,7 @@ def _mixed_times(
     values: pa.Array | npt.NDArray[np.object_],
     timestamp: Timestamp,
     kafka: Int64s | None,
-) -> Times:
+) -> EventTimes:
     """Return the times of a column of several types, each read as a column of its own."""
     micros, absent = np.zeros(len(values), np.int64), np.empty(0, np.int64)
     errors: dict[int, str] = {}
@@ -151,7 +153,7 @@ def _mixed_times(
         micros[rows] = times.micros
         absent = rows if type_ is NoneType else absent
         errors |= {int(rows[row]): error for row, error in times.errors.items()}
-    return Times(micros, absent, errors)
+    return EventTimes(micros, absent, errors)
 
 
 def _times_of(
@@ -159,9 +161,9 @@ def _times_of(
     values: Sequence[object] | pa.Array,
     timestamp: Timestamp,
     kafka: Int64s | None,
-) -> Times:
+) -> EventTimes:
     if type_ is NoneType:
-        return Times(np.zeros(len(values), np.int64), np.arange(len(values)))
+        return EventTimes(np.zeros(len(values), np.int64), np.arange(len(values)))
     if type_ is str:
         texts = values if isinstance(values, pa.Array) else as_text(values)
         return text_times(texts, timestamp, kafka)
@@ -172,7 +174,7 @@ def _times_of(
     return all_bad(values, f"timestamp: expected {expected(timestamp)}")
 
 
-def _int64_times(values: Int64s, timestamp: Timestamp, kafka: Int64s | None) -> Times:
+def _int64_times(values: Int64s, timestamp: Timestamp, kafka: Int64s | None) -> EventTimes:
     if timestamp.unit is TimeUnit.CUSTOM:
         return text_times(pa.array(values).cast(pa.string()), timestamp, kafka)
     if timestamp.unit is TimeUnit.ISO8601:
@@ -182,13 +184,13 @@ def _int64_times(values: Int64s, timestamp: Timestamp, kafka: Int64s | None) -> 
 
 def _python_int_times(
     values: Sequence[object] | pa.Array, timestamp: Timestamp, kafka: Int64s | None
-) -> Times:
+) -> EventTimes:
     try:
         return _int64_times(np.array(values, np.int64), timestamp, kafka)
     except OverflowError:
         numbers, overflow_errors = split_overflow(values)
         times = _int64_times(numbers, timestamp, kafka)
-        return Times(times.micros, errors={**times.errors, **overflow_errors})
+        return EventTimes(times.micros, errors={**times.errors, **overflow_errors})
 
 
 __all__: Sequence[str] = (

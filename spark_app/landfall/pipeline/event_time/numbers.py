@@ -40,7 +40,7 @@ _MAX_SHOWN = 80
 
 
 @dataclass(frozen=True)
-class Times:
+class EventTimes:
     """Event times of some rows.
 
     Attributes:
@@ -75,9 +75,9 @@ def expected(timestamp: Timestamp) -> str:
             return f"a number of {timestamp.unit.lower()} or ISO-8601 text"
 
 
-def all_bad(values: Sequence[object], error: str) -> Times:
+def all_bad(values: Sequence[object], error: str) -> EventTimes:
     """Return times in which every row has this error, each with its own value."""
-    return Times(
+    return EventTimes(
         np.zeros(len(values), np.int64),
         errors={row: with_value(error, value) for row, value in enumerate(values)},
     )
@@ -93,7 +93,7 @@ def with_value(error: str, value: object) -> str:
     return f"{error}, got {shown if len(shown) <= _MAX_SHOWN else shown[: _MAX_SHOWN - 3] + '...'}"
 
 
-def checked(micros: Int64s, values: npt.NDArray[np.generic] | pa.StringArray) -> Times:
+def checked(micros: Int64s, values: npt.NDArray[np.generic] | pa.StringArray) -> EventTimes:
     """Return the times, those outside the years 1 to 9999 as errors.
 
     Args:
@@ -101,18 +101,18 @@ def checked(micros: Int64s, values: npt.NDArray[np.generic] | pa.StringArray) ->
         values: what they were read from, for the error messages.
     """
     if not len(micros) or (micros.min() >= MIN_MICROS and micros.max() <= MAX_MICROS):
-        return Times(micros)
+        return EventTimes(micros)
     bad = np.flatnonzero((micros < MIN_MICROS) | (micros > MAX_MICROS)).tolist()
     micros = micros.copy()
     micros[bad] = 0
     errors = {row: with_value("timestamp out of range", values[row]) for row in bad}
-    return Times(micros, errors=errors)
+    return EventTimes(micros, errors=errors)
 
 
 # ------------------------------------------------------------------------------------------ numbers
 
 
-def int_times(values: Int64s, unit: TimeUnit) -> Times:
+def int_times(values: Int64s, unit: TimeUnit) -> EventTimes:
     """Return the times of an int64 column in a numeric unit."""
     return checked(to_micros(values, unit), values)
 
@@ -132,7 +132,7 @@ def split_overflow(values: Sequence[object] | pa.Array) -> tuple[Int64s, Mapping
     return np.array(numbers, np.int64), errors
 
 
-def float_times(values: npt.NDArray[np.float64], unit: TimeUnit) -> Times:
+def float_times(values: npt.NDArray[np.float64], unit: TimeUnit) -> EventTimes:
     """Return the times of a column of doubles in a numeric unit."""
     fits = np.abs(values) < 2.0**63  # also false for NaN
     numbers = np.where(fits, values, 0)

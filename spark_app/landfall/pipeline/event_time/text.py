@@ -15,7 +15,7 @@ from landfall.pipeline.event_time.numbers import (
     MIN_MICROS,
     NUMERIC,
     PER_SECOND,
-    Times,
+    EventTimes,
     auto_unit,
     checked,
     expected,
@@ -67,7 +67,9 @@ def as_text(values: Sequence[object]) -> pa.StringArray:
         )
 
 
-def text_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s | None = None) -> Times:
+def text_times(
+    texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s | None = None
+) -> EventTimes:
     """Return the times of text without nulls.
 
     ``kafka`` holds the Kafka timestamps, which a format without a year needs.
@@ -85,18 +87,18 @@ def text_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s | None
     return _times_by_shape(texts, timestamp)
 
 
-def _scattered(length: int, parts: Iterable[tuple[Int64s, Times]]) -> Times:
+def _scattered(length: int, parts: Iterable[tuple[Int64s, EventTimes]]) -> EventTimes:
     """Return the times of all rows, joined from parts."""
     micros, errors = np.zeros(length, np.int64), dict[int, str]()
     for rows, times in parts:
         micros[rows] = times.micros
         errors |= {int(rows[row]): error for row, error in times.errors.items()}
-    return Times(micros, errors=errors)
+    return EventTimes(micros, errors=errors)
 
 
-def _times_by_shape(texts: pa.StringArray, timestamp: Timestamp) -> Times:
+def _times_by_shape(texts: pa.StringArray, timestamp: Timestamp) -> EventTimes:
     """Return the times of text in several shapes: each shape is a column, the rest single texts."""
-    parts: list[tuple[Int64s, Times]] = []
+    parts: list[tuple[Int64s, EventTimes]] = []
     rest = np.arange(len(texts))
     # To compile the patterns costs as much as to read a few texts one by one.
     has_shapes = timestamp.unit is not TimeUnit.CUSTOM and len(texts) > _FEW_TEXTS
@@ -168,7 +170,7 @@ def _in_zone(local_micros: Int64s, zone: Zone) -> Int64s:
 # ------------------------------------------------------------------------------------- text by text
 
 
-def _each_text(texts: pa.StringArray, timestamp: Timestamp) -> Times:
+def _each_text(texts: pa.StringArray, timestamp: Timestamp) -> EventTimes:
     """Return the times of text in any shape; each distinct text is parsed once."""
     parse = _parser(timestamp)
     rows = texts.to_pylist()
@@ -186,7 +188,7 @@ def _each_text(texts: pa.StringArray, timestamp: Timestamp) -> Times:
     times = checked(np.fromiter((known[text] for text in rows), np.int64, len(rows)), texts)
     error = f"timestamp: expected {expected(timestamp)}"
     errors = {row: with_value(error, text) for row, text in enumerate(rows) if text in invalid}
-    return Times(times.micros, errors={**times.errors, **errors})
+    return EventTimes(times.micros, errors={**times.errors, **errors})
 
 
 def _parser(timestamp: Timestamp) -> Callable[[str], int]:

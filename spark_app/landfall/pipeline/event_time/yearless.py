@@ -14,7 +14,13 @@ import pyarrow as pa
 
 from landfall.api.spec import Timestamp
 from landfall.pipeline.event_time.iso8601 import instant
-from landfall.pipeline.event_time.numbers import MAX_MILLIS, Times, checked, expected, with_value
+from landfall.pipeline.event_time.numbers import (
+    MAX_MILLIS,
+    EventTimes,
+    checked,
+    expected,
+    with_value,
+)
 from landfall.pipeline.records import Int64s
 from landfall.pipeline.timezones import Zone
 
@@ -24,7 +30,7 @@ _DAY_MILLIS = 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def yearless_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s) -> Times:
+def yearless_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s) -> EventTimes:
     """Return the times of text without nulls; ``kafka`` holds the rows' Kafka timestamps."""
     dates = _Dates(timestamp)
     micros, errors = np.zeros(len(texts), np.int64), {}
@@ -39,7 +45,7 @@ def yearless_times(texts: pa.StringArray, timestamp: Timestamp, kafka: Int64s) -
         else:
             errors[row] = with_value(invalid, text)
     times = checked(micros, texts)
-    return Times(times.micros, errors={**times.errors, **errors})
+    return EventTimes(times.micros, errors={**times.errors, **errors})
 
 
 class _Dates:

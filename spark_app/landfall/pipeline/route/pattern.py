@@ -10,7 +10,7 @@ from math import gcd
 from typing import TypeAlias
 
 from landfall.api import route_pattern
-from landfall.api.route_pattern import Kind, Token
+from landfall.api.route_pattern import Token, TokenKind
 from landfall.ledger.names.folders import DESTINATION_END, check_directories
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.decoders.whole_records import key_path
@@ -159,13 +159,13 @@ def parse_text(text: str) -> Pattern:
 def _path(token: Token) -> Path | None:
     """Where the value of a placeholder is; None if it is no value of the record."""
     match token.kind:
-        case Kind.FIELD:
+        case TokenKind.FIELD:
             return tuple(token.text.split("."))
-        case Kind.KEY:
+        case TokenKind.KEY:
             return key_path(token.text.split(".") if token.text else ())
-        case Kind.SCHEMA:
+        case TokenKind.SCHEMA:
             return _SCHEMA[token.text]
-        case Kind.HEADER:
+        case TokenKind.HEADER:
             return ("", f"{_HEADER}{token.text}")
     return None
 
@@ -181,14 +181,14 @@ def _field(index: int) -> Segment:
 def _segment(token: Token) -> tuple[int, Segment]:
     """Return the granularity, 0 if the segment shows no time, and the segment."""
     match token.kind:
-        case Kind.TOPIC:
+        case TokenKind.TOPIC:
             return 0, lambda values: values.topic
-        case Kind.KAFKA_PARTITION:
+        case TokenKind.KAFKA_PARTITION:
             return 0, lambda values: str(values.kafka_partition)
-        case Kind.MINUTES:
+        case TokenKind.MINUTES:
             width = int(token.text)
             return width * _MINUTE, lambda values: f"{values.time.minute // width * width:02}"
-        case Kind.DIRECTIVE:
+        case TokenKind.DIRECTIVE:
             step, label = _DIRECTIVES[token.text]
             return step, lambda values: label(values.time)
         case _:

@@ -43,7 +43,7 @@ def _no_secret(name: str) -> Mapping[str, str]:
 
 
 @dataclass(frozen=True)
-class Context:
+class TransformContext:
     """The inputs of a built-in step, in addition to its options.
 
     Attributes:
@@ -81,7 +81,7 @@ class Context:
         return path in self.written and self.has_column(path)
 
 
-class Step(Transform, Protocol):
+class BuiltInTransform(Transform, Protocol):
     """A built-in transform."""
 
     @property
@@ -95,7 +95,7 @@ class Step(Transform, Protocol):
         ...
 
 
-def schema_after(step: Step, schema: pa.Schema) -> pa.Schema:
+def schema_after(step: BuiltInTransform, schema: pa.Schema) -> pa.Schema:
     """Return the typed columns that the step makes of these.
 
     It is applied to no rows, so that what does not fit the columns is found before any are read.

@@ -35,7 +35,7 @@ from landfall.pipeline.decoders.typed_columns import (
     schema_of,
 )
 from landfall.pipeline.odd_rows import halves
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.documents import (
     Documents,
     find,
@@ -84,7 +84,7 @@ class Cast:
     rewrites: bool = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], context: Context) -> "Cast":
+    def of(cls, options: Mapping[str, object], context: TransformContext) -> "Cast":
         """Build the step; ValueError names a wrong option."""
         types = {}
         for name, given in options.items():

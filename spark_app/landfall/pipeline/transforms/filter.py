@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.expression import (
     All,
     Condition,
@@ -55,7 +55,7 @@ class Filter:
     rewrites: bool = False
 
     @classmethod
-    def of(cls, options: Mapping[str, object], context: Context) -> "Filter":
+    def of(cls, options: Mapping[str, object], context: TransformContext) -> "Filter":
         """Build the step.
 
         Raises:

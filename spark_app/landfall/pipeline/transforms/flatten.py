@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.documents import (
     Document,
     inner,
@@ -55,7 +55,7 @@ class Flatten:
     rewrites: bool = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], context: Context) -> "Flatten":
+    def of(cls, options: Mapping[str, object], context: TransformContext) -> "Flatten":
         """Build the step; ValueError names a wrong option."""
         read = read_options(options, Options)
         names = None

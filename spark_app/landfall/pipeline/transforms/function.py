@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.records import FieldValues, Int64s
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.documents import find, python_values, read_documents
 
 ROW = "_row"
@@ -68,7 +68,7 @@ class BatchFunction:
         cls,
         function: Callable[..., pa.RecordBatch],
         options: Mapping[str, object],
-        context: Context,
+        context: TransformContext,
     ) -> "BatchFunction":
         """Build the step; the options are the function's keyword arguments.
 

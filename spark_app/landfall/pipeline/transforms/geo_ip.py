@@ -30,7 +30,7 @@ from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.typed_columns import ARROW
 from landfall.pipeline.pinned import PinnedFile, read_pinned
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.documents import (
     find,
     put,
@@ -117,7 +117,7 @@ class GeoIp:
     rewrites: bool = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], context: Context) -> "GeoIp":
+    def of(cls, options: Mapping[str, object], context: TransformContext) -> "GeoIp":
         """Build the step; ValueError names a wrong option or an error of the file."""
         if maxminddb is None:
             raise ValueError("GeoIp needs maxminddb: install landfall with its extra geoip")

@@ -21,7 +21,7 @@ import msgspec
 
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.names import paths_of
 from landfall.pipeline.transforms.replaced import with_replaced
 
@@ -54,7 +54,7 @@ class Hash:
     rewrites: bool = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], context: Context) -> "Hash":
+    def of(cls, options: Mapping[str, object], context: TransformContext) -> "Hash":
         """Build the step.
 
         Raises:

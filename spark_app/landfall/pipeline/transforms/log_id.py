@@ -22,14 +22,14 @@ import pyarrow.compute as pc
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.records import Records
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.documents import put, raw_of, read_documents, with_documents
 from landfall.pipeline.transforms.names import columns_by_name, path_of, with_columns
 
 _HASH_DIGITS = 32
 
 
-class Origin(StrEnum):
+class IdSource(StrEnum):
     """The source of an id."""
 
     OFFSET = "Offset"
@@ -40,7 +40,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
     """Options of ``LogId``."""
 
     name: str = "log_id"
-    origin: Origin = msgspec.field(default=Origin.OFFSET, name="from")
+    origin: IdSource = msgspec.field(default=IdSource.OFFSET, name="from")
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class LogId:
         writes: the name it gets.
     """
 
-    origin: Origin
+    origin: IdSource
     writes: tuple[Path, ...]
     fields: tuple[Path, ...] = ()
     rewrites: bool = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], context: Context) -> "LogId":
+    def of(cls, options: Mapping[str, object], context: TransformContext) -> "LogId":
         """Build the step; ValueError names a wrong option."""
         del context  # a name is a path or a column, as there is one
         read = read_options(options, Options)
@@ -66,7 +66,7 @@ class LogId:
 
     def apply(self, decoded: Decoded) -> Decoded:
         """Return the rows with their ids; reject those without what the id is made of."""
-        if self.origin is Origin.KEY:
+        if self.origin is IdSource.KEY:
             keyless = np.flatnonzero(decoded.records.keys.is_null()).tolist()
             decoded = decoded.reject(dict.fromkeys(keyless, "log id: the record has no key"))
         path = self.writes[0]
@@ -82,7 +82,7 @@ class LogId:
         return with_documents(decoded, documents, self.writes, errors)
 
     def _ids(self, records: Records) -> pa.StringArray:
-        if self.origin is Origin.OFFSET:
+        if self.origin is IdSource.OFFSET:
             tp, offsets = records.topic_partition, pa.array(records.offsets)
             prefix = f"{tp.topic}-{tp.partition}-"
             return pc.binary_join_element_wise(prefix, offsets.cast(pa.string()), "")

@@ -30,7 +30,7 @@ from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.pinned import PinnedFile, read_pinned
 from landfall.pipeline.records import Int64s
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.documents import (
     Documents,
     find,
@@ -43,7 +43,7 @@ from landfall.pipeline.transforms.names import column_of, columns_by_name, path_
 from landfall.pipeline.transforms.payloads import json_texts
 
 
-class Missing(StrEnum):
+class MissingMatch(StrEnum):
     """The outcome for a row without a match."""
 
     NULL = "Null"
@@ -59,7 +59,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
     key: str
     match: str | None = None
     columns: tuple[str, ...] | None = None
-    missing: Missing = Missing.NULL
+    missing: MissingMatch = MissingMatch.NULL
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,13 @@ class Lookup:
     table: Mapping[str, pa.Array]
     json: Mapping[str, Sequence[msgspec.Raw]]
     rows: Mapping[object, int]
-    missing: Missing
+    missing: MissingMatch
     files: tuple[PinnedFile, ...]
     fields: tuple[Path, ...] = ()
     rewrites: bool = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], context: Context) -> "Lookup":
+    def of(cls, options: Mapping[str, object], context: TransformContext) -> "Lookup":
         """Build the step; ValueError names a wrong option or an error of the file."""
         read = read_options(options, Options)
         path, match = path_of(read.key), read.match or read.key
@@ -145,12 +145,12 @@ class Lookup:
     ) -> tuple[Decoded, Int64s]:
         """Return the rows that stay, and which these are; ``found`` is -1 without a match."""
         wrong = dict(errors)
-        if self.missing is Missing.REJECT:
+        if self.missing is MissingMatch.REJECT:
             error = f"lookup: nothing found by {'.'.join(self.path)}"
             wrong = {**dict.fromkeys(np.flatnonzero(found < 0).tolist(), error), **wrong}
         left = np.delete(np.arange(len(found)), sorted(wrong))
         decoded = decoded.reject(wrong)
-        if self.missing is Missing.DROP:
+        if self.missing is MissingMatch.DROP:
             is_found = found[left] >= 0
             return decoded.keep(is_found), left[is_found]
         return decoded, left

@@ -20,14 +20,14 @@ import msgspec
 
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.names import paths_of
 from landfall.pipeline.transforms.replaced import with_replaced
 
 _IPV4_BITS, _IPV6_BITS = 24, 48
 
 
-class Kind(StrEnum):
+class MaskKind(StrEnum):
     """The kind of a masked value."""
 
     TEXT = "Text"
@@ -39,7 +39,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
     """Options of ``Mask``."""
 
     fields: tuple[str, ...]
-    kind: Kind = Kind.TEXT
+    kind: MaskKind = MaskKind.TEXT
     replacement: str = msgspec.field(default="***", name="with")
 
 
@@ -54,13 +54,13 @@ class Mask:
     """
 
     writes: tuple[Path, ...]
-    kind: Kind
+    kind: MaskKind
     replacement: str
     fields: tuple[Path, ...] = ()
     rewrites: bool = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], context: Context) -> "Mask":
+    def of(cls, options: Mapping[str, object], context: TransformContext) -> "Mask":
         """Build the step; ValueError names a wrong option."""
         del context  # a name is a path or a column, as there is one
         read = read_options(options, Options)
@@ -72,12 +72,12 @@ class Mask:
 
     def _masked(self, text: str) -> str:
         match self.kind:
-            case Kind.MAIL:
+            case MaskKind.MAIL:
                 name, _, domain = text.rpartition("@")
                 return f"{self.replacement}@{domain}" if name and domain else self.replacement
-            case Kind.IP:
+            case MaskKind.IP:
                 return _network(text) or self.replacement
-            case Kind.TEXT:
+            case MaskKind.TEXT:
                 return self.replacement
 
 

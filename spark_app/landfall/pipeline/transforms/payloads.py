@@ -37,7 +37,7 @@ TIMES = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True)
-class Payloads:
+class JsonPayloads:
     """Replaces payloads by JSON objects made of the typed columns."""
 
     fields: tuple[Path, ...] = ()

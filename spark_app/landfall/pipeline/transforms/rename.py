@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from landfall.pipeline.decoders import Decoded, Path
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.documents import (
     Document,
     find,
@@ -37,7 +37,7 @@ class Rename:
     rewrites: bool = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], context: Context) -> "Rename":
+    def of(cls, options: Mapping[str, object], context: TransformContext) -> "Rename":
         """Build the step; ValueError names a wrong option."""
         del context  # a name is a path or a column, as there is one
         names: dict[Path, Path] = {}

@@ -16,7 +16,7 @@ import msgspec
 
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.documents import (
     Document,
     find,
@@ -51,7 +51,7 @@ class Select:
     rewrites: bool = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], context: Context) -> "Select":
+    def of(cls, options: Mapping[str, object], context: TransformContext) -> "Select":
         """Build the step; ValueError names a wrong option."""
         del context  # a name is a path or a column, as there is one
         read = read_options(options, Options)

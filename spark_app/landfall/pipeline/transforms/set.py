@@ -27,14 +27,14 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from landfall.api.route_pattern import Kind, tokens
+from landfall.api.route_pattern import TokenKind, tokens
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.typed_columns import TIMESTAMP, as_timestamps
 from landfall.pipeline.event_time import EventTime
 from landfall.pipeline.records import FieldValues, Int64s, Records
 from landfall.pipeline.route.pattern import Pattern, PatternInput, parse_text
 from landfall.pipeline.timezones import EPOCH, MAX_SECONDS, MIN_SECONDS, Zone, distinct
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.documents import put, read_documents, with_documents
 from landfall.pipeline.transforms.names import columns_by_name, path_of, with_columns
 from landfall.pipeline.transforms.payloads import json_texts, routable
@@ -67,7 +67,7 @@ class Set:
     rewrites: bool = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], context: Context) -> "Set":
+    def of(cls, options: Mapping[str, object], context: TransformContext) -> "Set":
         """Build the step; ValueError names a wrong option."""
         if not options:
             raise ValueError("options: name at least one field, as name: value")
@@ -211,7 +211,7 @@ def _pattern(name: str, text: str) -> Pattern | None:
         pattern = parse_text(text)
     except ValueError as error:
         raise ValueError(f"options: {name}: {error}") from error
-    if of_record := kinds & {Kind.FIELD, Kind.HEADER, Kind.SCHEMA}:
+    if of_record := kinds & {TokenKind.FIELD, TokenKind.HEADER, TokenKind.SCHEMA}:
         kind = min(kind.value for kind in of_record)
         raise ValueError(f"options: {name}: {{{kind}:…}} is no placeholder here")
     return pattern

@@ -29,7 +29,7 @@ from landfall.errors import how_to_install
 from landfall.pipeline.decoders import Decoded, Path
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.records import Int64s
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.sql_query import ROW, TABLE, Query, Statement, parse
 
 try:
@@ -102,7 +102,7 @@ class Sql:
     rewrites: bool = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], context: Context) -> "Sql":
+    def of(cls, options: Mapping[str, object], context: TransformContext) -> "Sql":
         """Build the step.
 
         Raises:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from landfall.pipeline.decoders import Decoded, Path, Transform
-from landfall.pipeline.transforms import Context, Step, schema_after
+from landfall.pipeline.transforms import BuiltInTransform, TransformContext, schema_after
 from landfall.pipeline.transforms.names import column_of
-from landfall.pipeline.transforms.payloads import Payloads, routable
+from landfall.pipeline.transforms.payloads import JsonPayloads, routable
 
 
 @dataclass(frozen=True)
@@ -20,12 +20,12 @@ class Steps:
         rewrite: whether one of them changes columns or payloads.
     """
 
-    context: Context
+    context: TransformContext
     steps: tuple[Transform, ...] = ()
     read: tuple[Path, ...] = ()
     rewrite: bool = False
 
-    def with_step(self, step: Step) -> "Steps":
+    def with_step(self, step: BuiltInTransform) -> "Steps":
         """Return the steps with one more, a built-in one.
 
         Raises:
@@ -66,7 +66,7 @@ class Steps:
             if not self.context.has_column(path):
                 raise ValueError(f"{'.'.join(path)} is no column after the transforms")
         fields = (RoutedColumns(paths),) if paths else ()
-        return (*fields, Payloads()) if self.rewrite and are_payloads_written else fields
+        return (*fields, JsonPayloads()) if self.rewrite and are_payloads_written else fields
 
     def _and(self, step: Transform) -> "Steps":
         read = dict.fromkeys((*self.read, *self.unwritten(step.fields)))

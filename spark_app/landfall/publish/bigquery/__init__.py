@@ -22,17 +22,17 @@ from landfall.ledger.task_results import LandedObject
 from landfall.publish import Published
 from landfall.publish.bigquery.chain import Chains
 from landfall.publish.bigquery.kinds import Kinds
-from landfall.publish.bigquery.loads import Limits
-from landfall.publish.bigquery.options import Options, checked, format_of, table_name
-from landfall.publish.bigquery.running import Runner, Schedule, Staging
-from landfall.publish.bigquery.staging import Bucket, CopiedToBucket, InPlace
+from landfall.publish.bigquery.loads import LoadLimits
+from landfall.publish.bigquery.options import BigQueryOptions, checked, format_of, table_name
+from landfall.publish.bigquery.running import JobRunner, JobTimes, Staging
+from landfall.publish.bigquery.staging import CopiedToBucket, InPlace, StagingBucket
 from landfall.publish.bigquery.tables import LoadedTables, LoadSettings
 from landfall.publish.bigquery.warehouse import BigQueryWarehouse, Warehouse
 from landfall.publish.context import Context
-from landfall.publish.cursor import Cursor
+from landfall.publish.cursor import PublisherCursor
 from landfall.publish.following import Follower
 from landfall.publish.table_names import destination
-from landfall.publish.tables import Choice, TablePublisher, skipped
+from landfall.publish.tables import TableChoice, TablePublisher, skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,14 +48,14 @@ class Services:
 
     warehouse: Warehouse
     staging: Staging
-    schedule: Schedule
+    schedule: JobTimes
 
 
 class BigQuery:
     """The publisher ``BigQuery``; see ``Publisher``."""
 
     def __init__(
-        self, options: Options, context: Context, services: Services | None = None
+        self, options: BigQueryOptions, context: Context, services: Services | None = None
     ) -> None:
         """Make no request; clients are created on demand, with the secret of that time."""
         self._options = options
@@ -87,7 +87,7 @@ class BigQuery:
         """See ``Publisher``. The rows of a table stay until its next load replaces them."""
         self._tables().reset(follower)
 
-    def _cursor(self) -> Cursor:
+    def _cursor(self) -> PublisherCursor:
         read = self._options
         parts = read.project, read.dataset, read.table
         return self._context.cursor(destination(self._context, *parts))
@@ -104,11 +104,11 @@ class BigQuery:
         }
         settings = LoadSettings(
             read.job_project or read.project,
-            Limits(read.max_objects, read.max_bytes),
+            LoadLimits(read.max_objects, read.max_bytes),
             kinds.of,
             self._start,
         )
-        runner = Runner(
+        runner = JobRunner(
             warehouse=services.warehouse,
             staging=services.staging,
             format_of=kinds.format_of,
@@ -117,7 +117,7 @@ class BigQuery:
             problem_of=kinds.problem_of,
         )
         tables = LoadedTables(Chains(context.store, lane, context.name), runner, settings)
-        choice = Choice(skip=skipped(read.skip, context.url("")))
+        choice = TableChoice(skip=skipped(read.skip, context.url("")))
         return TablePublisher(
             context.follower,
             self._cursor(),
@@ -157,7 +157,7 @@ class BigQuery:
         staging: Staging = InPlace(context.url)
         if read.staging:
             lane = f"{context.group.metadata.name}/{context.lane}/{context.name}"
-            bucket = Bucket(
+            bucket = StagingBucket(
                 url=f"{read.staging.rstrip('/')}/{lane}",
                 project=read.project,
                 credentials=credentials,
@@ -165,7 +165,7 @@ class BigQuery:
                 timeout=read.timeout_seconds,
             )
             staging = CopiedToBucket(context.store, bucket, keep=read.keep_staged)
-        return Services(warehouse, staging, Schedule())
+        return Services(warehouse, staging, JobTimes())
 
     def _credentials(self) -> Any:
         """Return the secret's credentials; None for the machine's."""

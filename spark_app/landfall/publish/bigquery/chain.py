@@ -17,8 +17,8 @@ from landfall.publish.bigquery.loads import (
     Begin,
     Head,
     Intent,
-    Outcome,
-    Position,
+    LoadOutcome,
+    LoadPosition,
     decode,
 )
 from landfall.publish.cursor import cursor_key
@@ -53,13 +53,13 @@ class Chains:
             self._begin = decode(key, body, Begin) if body else None
         return self._begin
 
-    def of(self, begin: Begin, table: str) -> "Chain":
+    def of(self, begin: Begin, table: str) -> "TableChain":
         """The chain of a table."""
         digest = hashlib.sha256(table.encode()).hexdigest()[:32]
-        return Chain(self._slots, f"{self._prefix}{digest}/", begin)
+        return TableChain(self._slots, f"{self._prefix}{digest}/", begin)
 
 
-class Chain:
+class TableChain:
     """The chain of a table. Not thread-safe."""
 
     def __init__(self, slots: Slots, prefix: str, begin: Begin) -> None:
@@ -79,14 +79,14 @@ class Chain:
         keys = [stat.key for stat in self._slots.list_after(self._prefix, self._seen)]
         last = keys[-1] if keys else self._seen
         if not last:
-            return Head(0, None, Outcome(0, Position(self.begin.after)))
+            return Head(0, None, LoadOutcome(0, LoadPosition(self.begin.after)))
         # The outcome of this load may come later, and sorts after the intent.
         self._seen = last
         body = self._slots.read(last) or b""
         if last.endswith(_INTENT):
             intent = decode(last, body, Intent)
-            return Head(intent.number, intent, Outcome(intent.number, intent.before))
-        outcome = decode(last, body, Outcome)
+            return Head(intent.number, intent, LoadOutcome(intent.number, intent.before))
+        outcome = decode(last, body, LoadOutcome)
         return Head(outcome.number, None, outcome)
 
     def propose(self, intent: Intent) -> bool:
@@ -94,7 +94,7 @@ class Chain:
         key = f"{self._prefix}{intent.number:010d}{_INTENT}"
         return self._slots.create(key, msgspec.json.encode(intent)) is Created.WON
 
-    def conclude(self, outcome: Outcome) -> None:
+    def conclude(self, outcome: LoadOutcome) -> None:
         """Create the outcome of a load if it has none, and delete records of old loads."""
         key = f"{self._prefix}{outcome.number:010d}{_OUTCOME}"
         self._slots.create(key, msgspec.json.encode(outcome))

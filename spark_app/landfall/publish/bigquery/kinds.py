@@ -115,7 +115,7 @@ class Kinds:
                 size *= 16
 
     def _parquet(self, each: LoadedObject) -> Any:
-        with pa.PythonFile(_Ranges(self._slots, each), mode="r") as file:
+        with pa.PythonFile(_RangedFile(self._slots, each), mode="r") as file:
             return pq.read_schema(file).remove_metadata()
 
 
@@ -153,7 +153,7 @@ def _long(stream: io.BytesIO) -> int:
             raise ValueError("no number")
 
 
-class _Ranges(io.RawIOBase):
+class _RangedFile(io.RawIOBase):
     """A file over an object that reads only the ranges that are needed."""
 
     def __init__(self, slots: Slots, each: LoadedObject) -> None:

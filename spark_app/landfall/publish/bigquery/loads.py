@@ -55,7 +55,7 @@ class LoadedObject(msgspec.Struct, frozen=True, array_like=True):
         return cls(each.slot, upload.key, upload.size, each.landed.crc32)
 
 
-class Position(msgspec.Struct, frozen=True):
+class LoadPosition(msgspec.Struct, frozen=True):
     """The content of a table: every object through a slot, and some later ones.
 
     ``held`` are objects that later loads leave out, because a job failed on them.
@@ -110,8 +110,8 @@ class Intent(msgspec.Struct, frozen=True):
     table: str
     number: int
     objects: tuple[LoadedObject, ...]
-    before: Position
-    after: Position
+    before: LoadPosition
+    after: LoadPosition
     replaces: bool
     creates: bool
     project: str
@@ -126,11 +126,11 @@ class Intent(msgspec.Struct, frozen=True):
         return hashlib.sha256(what).hexdigest()[:32]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class LoadOutcome(msgspec.Struct, frozen=True):
     """How a load ended: the position then, and whether the next load replaces all rows."""
 
     number: int
-    position: Position
+    position: LoadPosition
     replace_next: bool = False
     rows: int = 0
     trouble: Trouble | None = None
@@ -142,18 +142,18 @@ class Head:
 
     number: int
     intent: Intent | None
-    outcome: Outcome
+    outcome: LoadOutcome
 
 
 @dataclass(frozen=True)
-class Limits:
+class LoadLimits:
     """Limits of one load: objects and bytes. A single object is loaded at any size."""
 
     objects: int
     bytes: int
 
 
-Record = TypeVar("Record", Begin, Intent, Outcome)
+Record = TypeVar("Record", Begin, Intent, LoadOutcome)
 
 
 def decode(key: str, body: bytes, into: type[Record]) -> Record:
@@ -180,7 +180,7 @@ def is_forgotten(intent: Intent, now: datetime) -> bool:
     return now - intent.time > FORGOTTEN_AFTER
 
 
-def without_excess(objects: list[LoadedObject], limits: Limits) -> tuple[LoadedObject, ...]:
+def without_excess(objects: list[LoadedObject], limits: LoadLimits) -> tuple[LoadedObject, ...]:
     """The first objects, as many as one load may have."""
     taken, size = [objects[0]], objects[0].size
     for each in objects[1 : limits.objects]:
@@ -192,8 +192,8 @@ def without_excess(objects: list[LoadedObject], limits: Limits) -> tuple[LoadedO
 
 
 def position_after(
-    before: Position, objects: tuple[LoadedObject, ...], rest: set[ObjectId], through: int
-) -> Position:
+    before: LoadPosition, objects: tuple[LoadedObject, ...], rest: set[ObjectId], through: int
+) -> LoadPosition:
     """The position after a load of some objects of a stretch.
 
     Args:
@@ -203,15 +203,15 @@ def position_after(
         through: the end of the stretch.
     """
     if not rest:
-        return Position(through)
+        return LoadPosition(through)
     loaded = {each.id for each in objects}
     held = tuple(each for each in before.held if each not in loaded)
-    return Position(before.through, (*before.ahead, *(each.id for each in objects)), held)
+    return LoadPosition(before.through, (*before.ahead, *(each.id for each in objects)), held)
 
 
 def failed(
     intent: Intent, message: str, named: tuple[ObjectId, ...], now: datetime, *, passes: bool
-) -> Outcome:
+) -> LoadOutcome:
     """The outcome of a load whose job failed.
 
     If that passes by itself, the next load may be the same. If not, the objects that the job names
@@ -226,14 +226,14 @@ def failed(
     if not passes:
         ids = named or tuple(each.id for each in intent.objects)
         new = tuple(each for each in ids if each not in before.held)
-        before = Position(before.through, before.ahead, (*before.held, *new))
-    return Outcome(intent.number, before, intent.replaces, trouble=trouble)
+        before = LoadPosition(before.through, before.ahead, (*before.held, *new))
+    return LoadOutcome(intent.number, before, intent.replaces, trouble=trouble)
 
 
-def loaded(intent: Intent, rows: int) -> Outcome:
+def loaded(intent: Intent, rows: int) -> LoadOutcome:
     """The outcome of a load whose job is done."""
     trouble = intent.trouble if intent.after.held else None
-    return Outcome(
+    return LoadOutcome(
         number=intent.number,
         position=intent.after,
         replace_next=not intent.objects,

@@ -16,7 +16,7 @@ from landfall.api.spec.effective import TopicSpecs
 from landfall.ledger.names.object_names import ObjectName
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish.bigquery.kinds import AVRO, FORMATS, JSON
-from landfall.publish.bigquery.warehouse import TableSettings
+from landfall.publish.bigquery.warehouse import BigQueryTableSettings
 
 MAX_URIS = 10_000
 """BigQuery's limit of source URIs in a load job ("Quotas and limits", load jobs)."""
@@ -43,7 +43,7 @@ class Partitioning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     expiration_days: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class BigQueryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """The options as they are written."""
 
     project: str
@@ -70,11 +70,11 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     storage_endpoint: str = ""
 
     @property
-    def table_settings(self) -> TableSettings:
+    def table_settings(self) -> BigQueryTableSettings:
         """How tables are made and changed."""
         by_time = self.partitioning
         days = by_time.expiration_days if by_time else None
-        return TableSettings(
+        return BigQueryTableSettings(
             creates=self.create_table,
             partitioning=(by_time.type.upper(), by_time.column) if by_time else None,
             expiration_ms=days * 86_400_000 if days else None,
@@ -84,13 +84,15 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
         )
 
 
-def checked(options: Mapping[str, object], group: ConsumerGroup, interval: timedelta) -> Options:
+def checked(
+    options: Mapping[str, object], group: ConsumerGroup, interval: timedelta
+) -> BigQueryOptions:
     """The options of an entry of ``spec.publish``.
 
     Raises:
         ValueError: an option is wrong, or does not fit the group.
     """
-    read = read_options(options, Options)
+    read = read_options(options, BigQueryOptions)
     _check_names(read)
     _check_places(read, group.spec.output.url)
     if interval < MIN_INTERVAL:
@@ -102,7 +104,7 @@ def checked(options: Mapping[str, object], group: ConsumerGroup, interval: timed
     return read
 
 
-def _check_names(read: Options) -> None:
+def _check_names(read: BigQueryOptions) -> None:
     for name, project in (("project", read.project), ("jobProject", read.job_project)):
         if (project or name == "project") and not _PROJECT.fullmatch(project):
             raise ValueError(f"option {name}: no id of a project: {project!r}")
@@ -113,7 +115,7 @@ def _check_names(read: Options) -> None:
             raise ValueError(f"option labels: not a label of BigQuery: {key}={value}")
 
 
-def _check_places(read: Options, output: str) -> None:
+def _check_places(read: BigQueryOptions, output: str) -> None:
     if read.staging and not _STAGING.fullmatch(read.staging):
         raise ValueError(f"option staging: no gs://BUCKET/PREFIX: {read.staging!r}")
     if not read.staging and not output.startswith("gs://"):
@@ -153,7 +155,7 @@ def _check_output(path: str, format_: str, codec: str, options: Mapping[str, obj
         )
 
 
-def table_name(options: Options, name: ObjectName) -> str:
+def table_name(options: BigQueryOptions, name: ObjectName) -> str:
     """The table of an object, ``project.dataset.table``.
 
     Characters that BigQuery does not allow become underscores.

@@ -13,8 +13,8 @@ from typing import Protocol
 from landfall.clock import wall_clock
 from landfall.errors import DestinationAway, LandfallError, Reason, Stalled
 from landfall.publish.bigquery import loads
-from landfall.publish.bigquery.chain import Chain
-from landfall.publish.bigquery.loads import Intent, LoadedObject, ObjectId, Outcome
+from landfall.publish.bigquery.chain import TableChain
+from landfall.publish.bigquery.loads import Intent, LoadedObject, LoadOutcome, ObjectId
 from landfall.publish.bigquery.warehouse import (
     PASSING,
     JobRef,
@@ -53,7 +53,7 @@ class Staging(Protocol):
 
 
 @dataclass(frozen=True)
-class Schedule:
+class JobTimes:
     """Times.
 
     Attributes:
@@ -76,7 +76,7 @@ class _Refusal:
 
 
 @dataclass(frozen=True)
-class Runner:
+class JobRunner:
     """Runs jobs.
 
     Attributes:
@@ -93,10 +93,10 @@ class Runner:
     staging: Staging
     format_of: Callable[[str], str]
     labels: Mapping[str, str]
-    schedule: Schedule
+    schedule: JobTimes
     problem_of: Callable[[LoadedObject], str] = lambda _: ""
 
-    def finish(self, chain: Chain, intent: Intent) -> Outcome:
+    def finish(self, chain: TableChain, intent: Intent) -> LoadOutcome:
         """Run the job of a load to its end, and record the outcome.
 
         Raises:
@@ -112,7 +112,7 @@ class Runner:
         state = self._watched(job, intent, state)
         return self._conclude(chain, intent, state, refused)
 
-    def give_up(self, chain: Chain, intent: Intent) -> Outcome:
+    def give_up(self, chain: TableChain, intent: Intent) -> LoadOutcome:
         """End an open load without running its job; if the job exists already, by its result.
 
         Raises:
@@ -175,8 +175,8 @@ class Runner:
         return state
 
     def _conclude(
-        self, chain: Chain, intent: Intent, state: JobState, refused: _Refusal | None = None
-    ) -> Outcome:
+        self, chain: TableChain, intent: Intent, state: JobState, refused: _Refusal | None = None
+    ) -> LoadOutcome:
         outcome = self._outcome(intent, state, refused)
         chain.conclude(outcome)
         if intent.objects and outcome.position == intent.after:
@@ -185,7 +185,7 @@ class Runner:
                 self.staging.release(chain.begin.chain, intent.objects)
         return outcome
 
-    def _outcome(self, intent: Intent, state: JobState, refused: _Refusal | None) -> Outcome:
+    def _outcome(self, intent: Intent, state: JobState, refused: _Refusal | None) -> LoadOutcome:
         now = self.schedule.now()
         if not intent.objects:
             return loads.loaded(intent, 0)
@@ -209,7 +209,7 @@ class Runner:
         return loads.failed(intent, message, named, now, passes=passes)
 
 
-def _ref(chain: Chain, intent: Intent) -> JobRef:
+def _ref(chain: TableChain, intent: Intent) -> JobRef:
     job_id = loads.job_id(chain.begin, intent.table, intent.number)
     return JobRef(job_id, intent.project, intent.location)
 

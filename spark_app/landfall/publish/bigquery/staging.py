@@ -58,7 +58,7 @@ class InPlace:
 class CopiedToBucket:
     """Copies of objects under a prefix of a bucket."""
 
-    def __init__(self, objects: Objects, bucket: "Bucket", *, keep: bool) -> None:
+    def __init__(self, objects: Objects, bucket: "StagingBucket", *, keep: bool) -> None:
         """Copy nothing yet; ``keep`` leaves copies where they are when they are loaded."""
         self._objects = objects
         self._bucket = bucket
@@ -84,7 +84,7 @@ class CopiedToBucket:
         return self._bucket.uri(name)
 
 
-class Bucket:
+class StagingBucket:
     """A prefix of a bucket of Cloud Storage."""
 
     def __init__(

@@ -16,18 +16,18 @@ from datetime import datetime
 from landfall.errors import DestinationAway, Reason, Stalled
 from landfall.publish import Stretch
 from landfall.publish.bigquery import loads
-from landfall.publish.bigquery.chain import Chain, Chains
+from landfall.publish.bigquery.chain import Chains, TableChain
 from landfall.publish.bigquery.loads import (
     Begin,
     Head,
     Intent,
-    Limits,
     LoadedObject,
-    Outcome,
-    Position,
+    LoadLimits,
+    LoadOutcome,
+    LoadPosition,
     Trouble,
 )
-from landfall.publish.bigquery.running import Runner
+from landfall.publish.bigquery.running import JobRunner
 from landfall.publish.tables import Next
 
 MAX_AHEAD = 10_000
@@ -48,7 +48,7 @@ class LoadSettings:
     """
 
     project: str
-    limits: Limits
+    limits: LoadLimits
     kinds_of: KindsOf
     start: Callable[[], int]
 
@@ -64,7 +64,7 @@ class LoadedTables:
     """
 
     chains: Chains
-    runner: Runner
+    runner: JobRunner
     settings: LoadSettings
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -96,7 +96,7 @@ class LoadedTables:
     def refill(self, table: str, stretch: Stretch) -> None:  # noqa: ARG002  # by later loads
         """See ``Tables``. The rows stay until the next load replaces them."""
         chain = self._chain(table)
-        start = Position(chain.begin.after)
+        start = LoadPosition(chain.begin.after)
         while True:
             head = chain.head()
             if head.intent:
@@ -106,7 +106,7 @@ class LoadedTables:
             else:
                 chain.propose(self._intent(chain, table, head, ((), start, start)))
 
-    def _chain(self, table: str) -> Chain:
+    def _chain(self, table: str) -> TableChain:
         return self.chains.of(self.begin(), table)
 
     def begin(self) -> Begin:
@@ -121,19 +121,19 @@ class LoadedTables:
             raise DestinationAway("the beginning of the loads cannot be read")
         return begin
 
-    def _position(self, chain: Chain, table: str, head: Head) -> Position:
+    def _position(self, chain: TableChain, table: str, head: Head) -> LoadPosition:
         """The position of a table; the start if the table is gone."""
         start = chain.begin.after
         position = head.intent.before if head.intent else head.outcome.position
         if (position.through > start or position.ahead) and not self._exists(table):
-            return Position(start)
+            return LoadPosition(start)
         return position
 
     def _exists(self, table: str) -> bool:
         return self.runner.warehouse.exists(table)
 
     def _chosen(
-        self, new: Sequence[LoadedObject], position: Position, trouble: Trouble | None
+        self, new: Sequence[LoadedObject], position: LoadPosition, trouble: Trouble | None
     ) -> tuple[LoadedObject, ...]:
         """The objects of the next load: some not held, or held ones if all are and it is time.
 
@@ -151,10 +151,10 @@ class LoadedTables:
 
     def _intent(
         self,
-        chain: Chain,
+        chain: TableChain,
         table: str,
         head: Head,
-        what: tuple[tuple[LoadedObject, ...], Position, Position],
+        what: tuple[tuple[LoadedObject, ...], LoadPosition, LoadPosition],
     ) -> Intent:
         objects, before, after = what
         return Intent(
@@ -175,7 +175,7 @@ class LoadedTables:
         return self.runner.schedule.now()
 
 
-def _new(after: Next, position: Position) -> tuple[list[LoadedObject], int]:
+def _new(after: Next, position: LoadPosition) -> tuple[list[LoadedObject], int]:
     """Return the next objects that a table lacks, and the slot through which these are all.
 
     If all that it lacks of a stretch are held, the search continues with the next stretch.
@@ -192,7 +192,7 @@ def _new(after: Next, position: Position) -> tuple[list[LoadedObject], int]:
     return new, through
 
 
-def _raise_if_failed(outcome: Outcome) -> None:
+def _raise_if_failed(outcome: LoadOutcome) -> None:
     trouble = outcome.trouble
     if trouble and trouble.passes:
         raise DestinationAway(f"BigQuery: {trouble.message}")

@@ -125,7 +125,7 @@ class Warehouse(Protocol):
 
 
 @dataclass(frozen=True)
-class TableSettings:
+class BigQueryTableSettings:
     """How loads create and change tables.
 
     Attributes:
@@ -150,7 +150,7 @@ class BigQueryWarehouse:
 
     def __init__(
         self,
-        settings: TableSettings,
+        settings: BigQueryTableSettings,
         project: str,
         credentials: "Credentials | None",
         endpoint: str = "",
@@ -270,7 +270,7 @@ class BigQueryWarehouse:
         return config
 
 
-def _describe_new_table(config: Any, made: TableSettings) -> None:
+def _describe_new_table(config: Any, made: BigQueryTableSettings) -> None:
     if made.partitioning:
         kind, column = made.partitioning
         config.time_partitioning = bigquery.TimePartitioning(

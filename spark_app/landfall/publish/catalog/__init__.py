@@ -91,7 +91,7 @@ class Partition:
     found: Any = None
 
 
-class Changed(Exception):  # noqa: N818  # the name is the state
+class TableChanged(Exception):  # noqa: N818  # the name is the state
     """Another client has changed the table since it was loaded."""
 
 
@@ -114,7 +114,7 @@ class Catalog(Protocol):
         """Give a table other columns and properties.
 
         Raises:
-            Changed: it is not as it was loaded; nothing was done.
+            TableChanged: it is not as it was loaded; nothing was done.
         """
         ...
 

@@ -32,7 +32,7 @@ from landfall.api.secret_keys import lacks
 from landfall.errors import DestinationAway, DestinationDenied, Reason, Stalled
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Publisher
-from landfall.publish.catalog import Changed, Columns, Partition, Table, TableName, Values
+from landfall.publish.catalog import Columns, Partition, Table, TableChanged, TableName, Values
 from landfall.publish.catalog.files import STORAGES
 from landfall.publish.catalog.options import TableOptions, check_scheme, step_publisher
 from landfall.publish.context import Context
@@ -158,7 +158,7 @@ _EXISTS = "AlreadyExists"
 _CHANGED = "ConcurrentModification"
 
 
-class _Answer(Exception):  # noqa: N818  # Glue's term
+class _GlueError(Exception):  # Glue's term
     """Glue's error code, which the caller knows about."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -191,7 +191,7 @@ class GlueTables:
         """See ``Catalog``."""
         try:
             answer = self._ask(name, "get_table", DatabaseName=name.database, Name=name.table)
-        except _Answer as error:
+        except _GlueError as error:
             if error.code.startswith(_ABSENT):
                 return None
             raise _away(name, error) from error
@@ -233,7 +233,7 @@ class GlueTables:
             self._ask(
                 table.name, "create_table", DatabaseName=table.name.database, TableInput=wanted
             )
-        except _Answer as error:
+        except _GlueError as error:
             if error.code.startswith(_ABSENT):
                 raise Stalled(
                     Reason.DESTINATION_CONFLICT,
@@ -258,8 +258,8 @@ class GlueTables:
                 SkipArchive=True,
                 **version,
             )
-        except _Answer as error:
-            raise Changed from error
+        except _GlueError as error:
+            raise TableChanged from error
 
     def partitions(self, table: Table, values: Sequence[Values]) -> list[Partition]:
         """See ``Catalog``."""
@@ -271,7 +271,7 @@ class GlueTables:
                     answer = self._ask(
                         table.name, "batch_get_partition", **_of(table), PartitionsToGet=keys
                     )
-                except _Answer as error:
+                except _GlueError as error:
                     if error.code.startswith(_ABSENT):
                         return []
                     raise _away(table.name, error) from error
@@ -318,7 +318,7 @@ class GlueTables:
         """Call a method that returns errors by partition."""
         try:
             answer = self._ask(table.name, method, **_of(table), **arguments)
-        except _Answer as error:
+        except _GlueError as error:
             raise _away(table.name, error) from error
         for each in answer.get("Errors") or ():
             detail = each.get("ErrorDetail", {})
@@ -334,7 +334,7 @@ class GlueTables:
     def _create_database(self, name: TableName) -> None:
         try:
             self._ask(name, "create_database", DatabaseInput={"Name": name.database})
-        except _Answer as error:
+        except _GlueError as error:
             if not error.code.startswith(_EXISTS):
                 raise _away(name, error) from error
 
@@ -350,7 +350,7 @@ def _errors(name: TableName) -> Iterator[None]:
     except ClientError as error:
         code, message = code_of(error), error.response.get("Error", {}).get("Message", "")
         if code.startswith((_ABSENT, _EXISTS, _CHANGED)):
-            raise _Answer(code, message) from None
+            raise _GlueError(code, message) from None
         named = f"Glue: table {name}: {code}: {message}"
         if code.startswith(_DENIED):
             raise DestinationDenied(named) from None
@@ -361,7 +361,7 @@ def _errors(name: TableName) -> Iterator[None]:
         raise DestinationAway(f"Glue: table {name}: {error}") from None
 
 
-def _away(name: TableName, error: _Answer) -> DestinationAway:
+def _away(name: TableName, error: _GlueError) -> DestinationAway:
     return DestinationAway(f"Glue: table {name}: {error.code}: {error}")
 
 

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from landfall.errors import DestinationAway, Reason, Stalled
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Publisher
-from landfall.publish.catalog import Changed, Columns, Partition, Table, TableName, Values
+from landfall.publish.catalog import Columns, Partition, Table, TableChanged, TableName, Values
 from landfall.publish.catalog.files import STORAGES
 from landfall.publish.catalog.options import TableOptions, check_scheme, step_publisher
 from landfall.publish.catalog.thrift_client import Address, Refused, ThriftClient
@@ -168,10 +168,10 @@ class Metastore:
             )
         except Refused as error:
             if "has been modified" in str(error):
-                raise Changed from error
+                raise TableChanged from error
             raise DestinationAway(str(error)) from error
         except ttypes.NoSuchObjectException as error:
-            raise Changed from error
+            raise TableChanged from error
 
     def partitions(self, table: Table, values: Sequence[Values]) -> list[Partition]:
         """See ``Catalog``."""

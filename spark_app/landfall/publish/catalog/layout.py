@@ -10,7 +10,7 @@ from landfall.publish import VisibleObject
 from landfall.publish.catalog import Columns, Partition, Storage, Table, TableName, Values
 from landfall.publish.catalog.files import STORAGES, ColumnsOf
 from landfall.publish.catalog.hive_types import fits
-from landfall.publish.catalog.naming import Naming, Place
+from landfall.publish.catalog.naming import TableNaming, TablePlace
 from landfall.publish.context import Context
 
 
@@ -20,7 +20,7 @@ class Placed:
 
     object: VisibleObject
     name: ObjectName
-    place: Place
+    place: TablePlace
 
     @property
     def key(self) -> str:
@@ -29,7 +29,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Layout:
+class TableLayout:
     """The desired tables and partitions.
 
     Attributes:
@@ -44,7 +44,7 @@ class Layout:
     """
 
     context: Context
-    naming: Naming
+    naming: TableNaming
     specs: TopicSpecs
     files: ColumnsOf
     scheme: str = "s3"

@@ -25,7 +25,7 @@ _TOPIC, _FOLDER = "topic", "folder:"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TablePlace:
     """The table and partition of an object.
 
     Attributes:
@@ -44,7 +44,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Naming:
+class TableNaming:
     """Names of tables.
 
     Attributes:
@@ -101,7 +101,7 @@ class Naming:
         folders = _sample(spec.route.pattern).split("/")
         return tuple(folder.partition("=")[0].lower() for folder in folders)
 
-    def place(self, name: ObjectName, keys: tuple[str, ...]) -> Place:
+    def place(self, name: ObjectName, keys: tuple[str, ...]) -> TablePlace:
         """Return the table and partition of an object.
 
         Args:
@@ -117,7 +117,7 @@ class Naming:
             expected = "/".join(f"{key}=…" for key in keys)
             raise ValueError(f"{name.output_partition} is not {expected}")
         above = f"{name.destination}/" if name.destination else ""
-        return Place(
+        return TablePlace(
             table=self.name_of(name),
             folder=f"{above}{name.topic}",
             keys=keys,

@@ -10,8 +10,8 @@ import msgspec
 from landfall.api.spec import ColumnSource, GroupSpec, TopicSpecs
 from landfall.publish.catalog import Catalog, Storage
 from landfall.publish.catalog.files import FILES_OF_COLUMNS, STORAGES, WHOLE_VALUE, ColumnsOf
-from landfall.publish.catalog.layout import Layout
-from landfall.publish.catalog.naming import Naming
+from landfall.publish.catalog.layout import TableLayout
+from landfall.publish.catalog.naming import TableNaming
 from landfall.publish.catalog.step import FinishedOnly, PartitionStep
 from landfall.publish.context import Context
 from landfall.publish.steps import StepPublisher
@@ -68,7 +68,7 @@ def step_publisher(
     Raises:
         ValueError: an option is wrong, or does not fit the group.
     """
-    naming = Naming(options.database, options.table, options.tables)
+    naming = TableNaming(options.database, options.table, options.tables)
     naming.check()
     for name in options.table_properties:
         if name.lower().startswith(_OURS):
@@ -76,7 +76,7 @@ def step_publisher(
     specs = TopicSpecs.of(context.group.spec)
     for _, spec in specs.used():
         _check(options, naming, spec)
-    layout = Layout(
+    layout = TableLayout(
         context=context,
         naming=naming,
         specs=specs,
@@ -131,7 +131,7 @@ def _finished_only(context: Context) -> FinishedOnly:
     return chosen
 
 
-def _check(options: TableOptions, naming: Naming, spec: GroupSpec) -> None:
+def _check(options: TableOptions, naming: TableNaming, spec: GroupSpec) -> None:
     try:
         naming.check_route(spec)
     except ValueError as error:

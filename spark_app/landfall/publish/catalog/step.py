@@ -33,15 +33,15 @@ from landfall.objects import Part, Upload
 from landfall.publish import Finished, Stretch, VisibleObject
 from landfall.publish.catalog import (
     Catalog,
-    Changed,
     Columns,
     Partition,
     Table,
+    TableChanged,
     TableName,
     Values,
 )
 from landfall.publish.catalog.hive_types import together
-from landfall.publish.catalog.layout import Layout, Placed
+from landfall.publish.catalog.layout import Placed, TableLayout
 from landfall.publish.context import Context
 from landfall.publish.finished import Calendars
 from landfall.publish.following import Follower
@@ -166,7 +166,7 @@ class PartitionStep:
     """
 
     catalog: Catalog
-    layout: Layout
+    layout: TableLayout
     new_follower: Callable[[], Follower]
     mark: str
     create_tables: bool = True
@@ -294,7 +294,7 @@ class PartitionStep:
             missing = self.layout.missing(table, columns)
             if not missing and properties.items() <= table.properties.items():
                 return
-            with suppress(Changed):
+            with suppress(TableChanged):
                 self.catalog.change(
                     table, {**table.columns, **missing}, {**table.properties, **properties}
                 )

@@ -36,7 +36,7 @@ from landfall.errors import DestinationAway, LandfallError, Reason, Stalled
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import DueObjects, Hold, Stretch
 from landfall.publish.context import Context
-from landfall.publish.delta.columns import Columns, DoesNotFit, columns_for
+from landfall.publish.delta.columns import DeltaColumns, DoesNotFit, columns_for
 from landfall.publish.delta.files import (
     DeltaFile,
     LandedFiles,
@@ -53,7 +53,7 @@ from landfall.publish.delta.position import (
 from landfall.publish.health import Details, Question
 from landfall.publish.library_errors import LibraryErrors
 from landfall.publish.replaced_files import FileChanges, TableFile, followed
-from landfall.publish.s3_access import Recent, S3Access, landed_files, s3_access
+from landfall.publish.s3_access import Recent, S3Settings, landed_files, s3_access
 from landfall.publish.table_names import (
     InTheWayOfVacuum,
     TableFolders,
@@ -82,7 +82,9 @@ table no longer has in all folders, also in folders that VACUUM skips.
 log = logging.getLogger(__name__)
 
 
-class MaintenanceOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True):
+class DeltaMaintenanceOptions(
+    msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True
+):
     """The option ``maintenance``: how long earlier versions of tables have their files."""
 
     expire_after: str = "7d"
@@ -109,7 +111,7 @@ class DeltaOptions(ChoiceOptions, kw_only=True):
     scheme: Literal["s3", "s3a"] = "s3"
     storage: dict[str, str | int | float | bool] = {}  # noqa: RUF012  # copied by msgspec
     schema_evolution: Literal["Add", "None"] = "Add"
-    maintenance: MaintenanceOptions = msgspec.field(default_factory=MaintenanceOptions)
+    maintenance: DeltaMaintenanceOptions = msgspec.field(default_factory=DeltaMaintenanceOptions)
 
 
 class Delta:
@@ -171,7 +173,7 @@ class Delta:
         )
 
 
-def storage_options(access: S3Access) -> dict[str, str]:
+def storage_options(access: S3Settings) -> dict[str, str]:
     """Return delta-rs's options for a bucket; commits are created if absent.
 
     Source: https://docs.rs/object_store/latest/object_store/aws/enum.AmazonS3ConfigKey.html
@@ -436,7 +438,7 @@ class DeltaTables:
 
     def _columns(
         self, loaded: DeltaTable, files: Sequence[DeltaFile], *, replaces_rows: bool = False
-    ) -> Columns:
+    ) -> DeltaColumns:
         """The columns that a table needs for files.
 
         Raises:
@@ -454,13 +456,13 @@ class DeltaTables:
     @staticmethod
     def _fitting(
         table: str, known: Sequence[Field], files: Sequence[DeltaFile], **how: bool
-    ) -> Columns:
+    ) -> DeltaColumns:
         try:
             return columns_for(table, known, files, **how)
         except DoesNotFit as error:
             raise Stalled(Reason.DESTINATION_CONFLICT, str(error)) from None
 
-    def _changes_columns(self, loaded: DeltaTable, columns: Columns) -> bool:
+    def _changes_columns(self, loaded: DeltaTable, columns: DeltaColumns) -> bool:
         """Change the columns of a table, by a version of its own; return False if they fit."""
         if columns.widened:
             write_deltalake(

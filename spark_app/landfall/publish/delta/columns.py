@@ -22,7 +22,7 @@ class DoesNotFit(Exception):  # noqa: N818  # the name is the state
 
 
 @dataclass(frozen=True)
-class Columns:
+class DeltaColumns:
     """The columns that a table needs for files.
 
     Attributes:
@@ -37,7 +37,7 @@ class Columns:
 
 
 @dataclass
-class _Merging:
+class _MergedColumns:
     """A table's columns, into which the columns of its files are merged."""
 
     table: str
@@ -105,7 +105,7 @@ def columns_for(
     *,
     replaces_rows: bool = False,
     evolves: bool = True,
-) -> Columns:
+) -> DeltaColumns:
     """The columns of a table with these files.
 
     Args:
@@ -119,11 +119,11 @@ def columns_for(
     Raises:
         DoesNotFit: with the names of file and column.
     """
-    merging = _Merging(table, {_folded(each): each for each in known}, replaces_rows, evolves)
+    merging = _MergedColumns(table, {_folded(each): each for each in known}, replaces_rows, evolves)
     for file in {each.columns.to_string(): each for each in reversed([*files])}.values():
         merging.add(file)
     fields = merging.fields
-    return Columns(
+    return DeltaColumns(
         tuple(fields.values()),
         tuple(fields[name] for name in merging.added),
         tuple(fields[name].name for name in merging.widened if name not in merging.added),

@@ -14,7 +14,7 @@ import pyarrow.fs as pafs
 from deltalake import DeltaTable
 from deltalake.fs import DeltaStorageHandler
 
-from landfall.publish.health import Care, Details, Files, Metadata, Versions
+from landfall.publish.health import Care, Details, TableFiles, TableMetadata, Versions
 
 _LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json", re.ASCII)
@@ -44,9 +44,9 @@ def details(
     current += checkpoints.get(last, [])
     sizes: list[int] = pa.table(loaded.get_add_actions())["size_bytes"].to_pylist()
     return Details(
-        Files.of(sizes, small_bytes, deletes),
+        TableFiles.of(sizes, small_bytes, deletes),
         Versions(loaded.version() - first + 1, min(map(_time, made), default=None)),
-        Metadata(sum(f.size for f in current), sum(f.size for f in log if f.size), len(log)),
+        TableMetadata(sum(f.size for f in current), sum(f.size for f in log if f.size), len(log)),
         _care(checkpoints, first),
     )
 

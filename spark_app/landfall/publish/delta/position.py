@@ -22,7 +22,7 @@ class PositionUnknown(Stalled):
     """The log of a table has no position, as after a restore to a version not in it."""
 
 
-class Table(Protocol):
+class DeltaTableView(Protocol):
     """The part of ``deltalake.DeltaTable`` that is read."""
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
@@ -38,7 +38,7 @@ class Table(Protocol):
 class Commits:
     """The commits of a table, newest first."""
 
-    table: Table
+    table: DeltaTableView
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         """Read few commits first, and all only if these do not suffice."""

@@ -70,7 +70,7 @@ class EventOffsets(msgspec.Struct, frozen=True):
     last: int
 
 
-class Landed(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class LandedEvent(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The ``data`` of an event of the kind ``Landed``.
 
     Attributes:
@@ -152,7 +152,7 @@ class PeriodReopened(PeriodFinished, frozen=True, rename="camel", kw_only=True):
     bytes: int
 
 
-class Replaced(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+class ReplacedEvent(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The ``data`` of an event of the kind ``Replaced``.
 
     Attributes:
@@ -185,7 +185,7 @@ class Replaced(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     retired: tuple[EventObject, ...]
 
 
-EventData = Landed | PeriodFinished | Replaced
+EventData = LandedEvent | PeriodFinished | ReplacedEvent
 """The data of an event; the kinds ``Finished`` and ``Reopened`` are about periods."""
 
 
@@ -255,7 +255,11 @@ class Event:
     def __str__(self) -> str:
         """Describe the event in one line."""
         data = self.data
-        rows = f", {data.rows} rows" if isinstance(data, Landed | PeriodReopened | Replaced) else ""
+        rows = (
+            f", {data.rows} rows"
+            if isinstance(data, LandedEvent | PeriodReopened | ReplacedEvent)
+            else ""
+        )
         return f"event {self.id}: {self.kind} {self.subject}{rows}"
 
 
@@ -325,8 +329,8 @@ class Events:
 
     def _landed(
         self, slot: int, topic: str, part: tuple[int, int], objects: tuple[EventObject, ...]
-    ) -> Landed:
-        return Landed(
+    ) -> LandedEvent:
+        return LandedEvent(
             namespace=self.context.group.metadata.namespace,
             group=self.context.group.metadata.name,
             lane=self.context.lane,
@@ -395,10 +399,10 @@ class Events:
         topic: str,
         part: tuple[int, int],
         marked: Sequence[tuple[bool, EventObject]],
-    ) -> Replaced:
+    ) -> ReplacedEvent:
         objects = tuple(o for is_new, o in marked if is_new)
         retired = tuple(o for is_new, o in marked if not is_new)
-        return Replaced(
+        return ReplacedEvent(
             namespace=self.context.group.metadata.namespace,
             group=self.context.group.metadata.name,
             lane=self.context.lane,

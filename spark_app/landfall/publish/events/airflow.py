@@ -23,9 +23,22 @@ from landfall.pipeline.calendar import Unit
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Publisher
 from landfall.publish.context import Context
-from landfall.publish.events import Event, EventKind, Events, Landed, PeriodFinished, Replaced
+from landfall.publish.events import (
+    Event,
+    EventKind,
+    Events,
+    LandedEvent,
+    PeriodFinished,
+    ReplacedEvent,
+)
 from landfall.publish.events.sending import EventPublisher, event_kinds, starts_now
-from landfall.publish.events.web import Answer, Request, WebServer, timeout_option, url_option
+from landfall.publish.events.web import (
+    WebRequest,
+    WebResponse,
+    WebServer,
+    timeout_option,
+    url_option,
+)
 
 PAGE = 100
 """How many assets are requested at a time, and how many of the latest events are searched."""
@@ -108,7 +121,7 @@ class Airflow:
         body = {"asset_id": asset, "extra": extra(event)}
         if key := self.key_of(event):
             body["partition_key"] = key
-        request = Request("POST", "/api/v2/assets/events", body=msgspec.json.encode(body))
+        request = WebRequest("POST", "/api/v2/assets/events", body=msgspec.json.encode(body))
         answer = self._ask(request)
         if answer.status == 404:
             self._ids.clear()
@@ -125,7 +138,7 @@ class Airflow:
     def _has(self, asset: int, event: Event) -> bool:
         """Return whether the event is one of the asset's latest."""
         query = urlencode({"asset_id": asset, "order_by": "-timestamp", "limit": PAGE})
-        answer = self._checked(Request("GET", f"/api/v2/assets/events?{query}"))
+        answer = self._checked(WebRequest("GET", f"/api/v2/assets/events?{query}"))
         found = self._decoded(answer, _AssetEvents).asset_events
         names = {"source": event.source, "id": event.id}
         return any(names.items() <= (each.extra or {}).items() for each in found)
@@ -150,7 +163,7 @@ class Airflow:
                         f"{self.server.name}: its list of assets with {asset} has no end"
                     )
                 query = urlencode({f"{what}_pattern": asset, "limit": PAGE, "offset": offset})
-                answer = self._checked(Request("GET", f"/api/v2/assets?{query}"))
+                answer = self._checked(WebRequest("GET", f"/api/v2/assets?{query}"))
                 page = self._decoded(answer, _Assets)
                 yield from (each.id for each in page.assets if getattr(each, what) == asset)
                 # More pages may follow one that is shorter than asked for.
@@ -158,15 +171,15 @@ class Airflow:
                 if not page.assets:
                     break
 
-    def _checked(self, request: Request) -> Answer:
+    def _checked(self, request: WebRequest) -> WebResponse:
         return self._check(self._ask(request))
 
-    def _check(self, answer: Answer) -> Answer:
+    def _check(self, answer: WebResponse) -> WebResponse:
         if not 200 <= answer.status < 300:
             raise self.server.refusal(answer)
         return answer
 
-    def _ask(self, request: Request) -> Answer:
+    def _ask(self, request: WebRequest) -> WebResponse:
         """The answer, after a login; and after another one, if the token is no longer valid."""
         was_kept = bool(self._token)
         answer = self.server.ask(self._with_login(request))
@@ -175,11 +188,11 @@ class Airflow:
             answer = self.server.ask(self._with_login(request))
         return answer
 
-    def _with_login(self, request: Request) -> Request:
+    def _with_login(self, request: WebRequest) -> WebRequest:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         token = self._login()
         login = {"Authorization": f"Bearer {token}"} if token else {}
-        return Request(request.method, request.path, {**headers, **login}, request.body)
+        return WebRequest(request.method, request.path, {**headers, **login}, request.body)
 
     def _login(self) -> str:
         secret = self.context.secret()
@@ -188,7 +201,7 @@ class Airflow:
         if "username" in secret and not self._token:
             body = {"username": secret["username"], "password": secret.get("password", "")}
             headers = {"Content-Type": "application/json"}
-            request = Request("POST", "/auth/token", headers, msgspec.json.encode(body))
+            request = WebRequest("POST", "/auth/token", headers, msgspec.json.encode(body))
             answer = self.server.ask(request)
             if answer.status not in {200, 201}:
                 status = answer.status
@@ -196,7 +209,7 @@ class Airflow:
             self._token = self._decoded(answer, _Token).access_token
         return self._token
 
-    def _decoded(self, answer: Answer, into: type[Any]) -> Any:
+    def _decoded(self, answer: WebResponse, into: type[Any]) -> Any:
         try:
             return untrusted_json.decode(answer.body, type=into)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -226,8 +239,8 @@ class Airflow:
 def extra(event: Event) -> dict[str, Any]:
     """Return an asset event's fields besides the partition key, without the objects."""
     data = msgspec.to_builtins(event.data)
-    if isinstance(event.data, Landed | Replaced):
+    if isinstance(event.data, LandedEvent | ReplacedEvent):
         data["objects"] = len(event.data.objects)
-    if isinstance(event.data, Replaced):
+    if isinstance(event.data, ReplacedEvent):
         data["retired"] = len(event.data.retired)
     return {**event.attributes, **data}

@@ -24,12 +24,12 @@ from landfall.errors import LandfallError, Reason, Stalled
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Published, Publisher
 from landfall.publish.context import Context
-from landfall.publish.cursor import Cursor, Position
+from landfall.publish.cursor import Position, PublisherCursor
 from landfall.publish.events import CONTENT_TYPE, Event, EventKind, Events
 from landfall.publish.events.kafka_transactions import (
     RESERVED,
+    BrokerState,
     Destination,
-    Found,
     Message,
     Session,
     look,
@@ -138,7 +138,7 @@ class _Open:
     """A session with its position; an error ends it."""
 
     session: Session
-    cursor: Cursor
+    cursor: PublisherCursor
     through: int
     monotonic: Callable[[], float]
     sent_at: float = float("-inf")
@@ -167,7 +167,7 @@ class _Open:
             self.close()
 
 
-def position(found: Found, cursor: Cursor, to: Destination) -> int:
+def position(found: BrokerState, cursor: PublisherCursor, to: Destination) -> int:
     """The position: Kafka's, or the cursor's if Kafka has none.
 
     Raises:
@@ -188,7 +188,7 @@ def position(found: Found, cursor: Cursor, to: Destination) -> int:
     return at.through
 
 
-def _cursor_name(found: Found, to: Destination) -> str:
+def _cursor_name(found: BrokerState, to: Destination) -> str:
     return f"kafka {found.cluster} {to.topic}"
 
 
@@ -198,7 +198,7 @@ def _message(event: Event) -> Message:
     return Message(event.subject.encode(), event.encode(), headers)
 
 
-class Kafka:
+class KafkaEvents:
     """The type ``Kafka``."""
 
     @staticmethod

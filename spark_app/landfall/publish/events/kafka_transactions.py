@@ -115,7 +115,7 @@ class Destination:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class BrokerState:
     """Kafka's state: the id of the cluster, and the position; None if it has none of the ledger.
 
     The position is the last slot that is sent; -1 for none.
@@ -125,7 +125,7 @@ class Found:
     through: int | None
 
 
-def look(to: Destination) -> Found:
+def look(to: Destination) -> BrokerState:
     """Read Kafka's state without ending another client's session.
 
     Raises:
@@ -135,7 +135,7 @@ def look(to: Destination) -> Found:
     with _Translated(to, errors):
         consumer = _consumer(to, errors)
         try:
-            return Found(_cluster(to, consumer, errors), _through(to, consumer))
+            return BrokerState(_cluster(to, consumer, errors), _through(to, consumer))
         finally:
             consumer.close()
 
@@ -150,7 +150,7 @@ class Session:
     """
 
     to: Destination
-    found: Found = field(init=False)
+    found: BrokerState = field(init=False)
 
     def __post_init__(self) -> None:
         """End earlier sessions and read the position.
@@ -167,7 +167,7 @@ class Session:
                 self._producer: Any = _producer(self.to, self._errors)
                 self._producer.init_transactions(self.to.timeout_seconds)
                 # After earlier sessions are ended: none of them can move it any more.
-                self.found = Found(cluster, _through(self.to, self._consumer))
+                self.found = BrokerState(cluster, _through(self.to, self._consumer))
             except BaseException:
                 self._consumer.close()
                 raise

@@ -21,9 +21,9 @@ from landfall.api.spec import TopicSpecs
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish import Publisher
 from landfall.publish.context import Context
-from landfall.publish.events import Event, EventKind, Events, Landed, PeriodFinished
+from landfall.publish.events import Event, EventKind, Events, LandedEvent, PeriodFinished
 from landfall.publish.events.sending import EventPublisher, event_kinds, starts_now
-from landfall.publish.events.web import Request, WebServer, timeout_option, url_option
+from landfall.publish.events.web import WebRequest, WebServer, timeout_option, url_option
 
 PRODUCER = "https://landfall.dev"
 """The producer named in each event and facet."""
@@ -65,7 +65,7 @@ class OpenLineage:
         headers = {"Content-Type": "application/json", **login}
         for event in events:
             for body in self.run_events(event):
-                self.server.send(Request("POST", f"/{self.endpoint}", headers, body))
+                self.server.send(WebRequest("POST", f"/{self.endpoint}", headers, body))
 
     def run_events(self, event: Event) -> tuple[bytes, bytes]:
         """The START and the COMPLETE of an event's run, in JSON."""
@@ -130,7 +130,7 @@ class OpenLineage:
         data = event.data
         statistics: dict[str, Any] = {}
         url = self.context.url(data.topic)
-        if isinstance(data, Landed):
+        if isinstance(data, LandedEvent):
             facet = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
                 data.rows, data.bytes, len(data.objects), producer=PRODUCER
             )

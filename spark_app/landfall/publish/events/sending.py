@@ -13,7 +13,7 @@ from typing import Protocol
 
 from landfall.api.words import did_you_mean
 from landfall.publish import Published, Stretch
-from landfall.publish.cursor import Cursor, Position
+from landfall.publish.cursor import Position, PublisherCursor
 from landfall.publish.events import Event, EventKind, Events
 from landfall.publish.following import Follower
 
@@ -52,7 +52,7 @@ class EventPublisher:
     """
 
     events: Events
-    cursor: Cursor
+    cursor: PublisherCursor
     sender: Sender
     batch: int = 1
     starts_now: bool = False

@@ -53,7 +53,7 @@ _TLS_FILES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WebRequest:
     """A request; ``path`` follows the server's URL."""
 
     method: str
@@ -63,7 +63,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WebResponse:
     """An answer: status, headers and the first ``MAX_ANSWER_BYTES`` of the body."""
 
     status: int
@@ -97,7 +97,7 @@ class WebServer:
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         return f"{self.what} {parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: WebRequest) -> WebResponse:
         """The answer to a request, if it is done.
 
         Raises:
@@ -108,7 +108,7 @@ class WebServer:
             raise self.refusal(answer)
         return answer
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: WebRequest) -> WebResponse:
         """Return the answer to a request, with any status.
 
         Raises:
@@ -131,7 +131,7 @@ class WebServer:
                     preload_content=False,
                 )
                 body = response.read(MAX_ANSWER_BYTES)
-                answer = Answer(response.status, response.headers, body)
+                answer = WebResponse(response.status, response.headers, body)
                 response.close()
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise DestinationAway(f"{self.name}: {_describe(error)}") from None
@@ -141,13 +141,13 @@ class WebServer:
             raise DestinationAway(self.says(answer))
         return answer
 
-    def refusal(self, answer: Answer) -> LandfallError:
+    def refusal(self, answer: WebResponse) -> LandfallError:
         """The error for an answer that a retry would get again."""
         if answer.status in {401, 403}:
             return DestinationDenied(self.says(answer))
         return Stalled(Reason.DESTINATION_CONFLICT, self.says(answer))
 
-    def says(self, answer: Answer) -> str:
+    def says(self, answer: WebResponse) -> str:
         """The status and the beginning of an answer, without values of the secret."""
         text = " ".join(answer.body.decode("utf-8", "replace").split())
         for value in self.context.secret().values():

@@ -28,7 +28,7 @@ from landfall.publish.events import (
     encode_batch,
 )
 from landfall.publish.events.sending import EventPublisher, event_kinds, starts_now
-from landfall.publish.events.web import Request, WebServer, timeout_option, url_option
+from landfall.publish.events.web import WebRequest, WebServer, timeout_option, url_option
 
 MAX_BATCH = 1_000
 _KEY_BYTES = range(24, 65)
@@ -67,7 +67,7 @@ class Webhook:
         secret = self.context.secret()
         login = {"Authorization": f"Bearer {secret['token']}"} if "token" in secret else {}
         headers = {"Content-Type": kind, **login, **self._signed(secret, message_id(events), body)}
-        self.server.send(Request("POST", "", headers, body))
+        self.server.send(WebRequest("POST", "", headers, body))
 
     def _signed(self, secret: Mapping[str, str], ident: str, body: bytes) -> Mapping[str, str]:
         at = str(int(self.now()))

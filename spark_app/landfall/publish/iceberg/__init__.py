@@ -46,7 +46,7 @@ from landfall.publish.context import Context
 from landfall.publish.health import Details, Question
 from landfall.publish.iceberg.catalog import Connection, file_properties
 from landfall.publish.iceberg.copies import Copies
-from landfall.publish.iceberg.expiry import LEAST_AGE, MAX_BATCH, Limits, naming
+from landfall.publish.iceberg.expiry import LEAST_AGE, MAX_BATCH, SnapshotLimits, naming
 from landfall.publish.iceberg.files import (
     NewColumns,
     as_iceberg,
@@ -124,22 +124,24 @@ _MARKED = {_TIMESTAMPS: "microseconds"}
 _Property = str | int | float | bool
 
 
-class MaintenanceOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True):
+class IcebergMaintenanceOptions(
+    msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True
+):
     """The option ``maintenance``: which snapshots of its own a publisher keeps."""
 
     enabled: bool = True
-    keep_snapshots: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = Limits().count
+    keep_snapshots: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = SnapshotLimits().count
     expire_after: str = "5d"
     keep_files: bool | None = None
 
-    def limits(self) -> Limits:
+    def limits(self) -> SnapshotLimits:
         """Return the limits.
 
         Raises:
             ValueError: ``expireAfter`` is no duration.
         """
         try:
-            return Limits(self.keep_snapshots, duration(self.expire_after))
+            return SnapshotLimits(self.keep_snapshots, duration(self.expire_after))
         except ValueError as error:
             raise ValueError(f"option maintenance.expireAfter: {error}") from None
 
@@ -152,11 +154,11 @@ class IcebergOptions(ChoiceOptions, kw_only=True):
     partition_by: list[str] | None = None
     properties: dict[str, _Property] = {}  # noqa: RUF012  # copied by msgspec
     schema_evolution: Literal["Add", "None"] = "Add"
-    maintenance: MaintenanceOptions | None = None
+    maintenance: IcebergMaintenanceOptions | None = None
 
 
 @dataclass(frozen=True)
-class TableSettings:
+class IcebergTableSettings:
     """How tables are created and changed.
 
     Attributes:
@@ -172,11 +174,11 @@ class TableSettings:
     partition_by: tuple[PartitionField, ...] | None = ()
     specs: TopicSpecs | None = None
     schema_evolution: str = "Add"
-    limits: Limits = field(default_factory=Limits)
+    limits: SnapshotLimits = field(default_factory=SnapshotLimits)
     maintains: bool | None = None
 
     @classmethod
-    def of(cls, options: IcebergOptions, specs: TopicSpecs) -> "TableSettings":
+    def of(cls, options: IcebergOptions, specs: TopicSpecs) -> "IcebergTableSettings":
         """Check the options against the specs of the topics.
 
         Raises:
@@ -199,7 +201,7 @@ class TableSettings:
             fields,
             specs,
             options.schema_evolution,
-            (maintenance or MaintenanceOptions()).limits(),
+            (maintenance or IcebergMaintenanceOptions()).limits(),
             maintenance.enabled if maintenance else None,
         )
 
@@ -239,8 +241,11 @@ class Iceberg:
             hidden = (*secret.values(), *(access.secrets if access else ()))
             return {**_CATALOG, **files, **catalog, **secret}, hidden
 
-        maintenance = read.maintenance or MaintenanceOptions()
-        lane, settings = (context.group.metadata.name, context.lane), TableSettings.of(read, specs)
+        maintenance = read.maintenance or IcebergMaintenanceOptions()
+        lane, settings = (
+            (context.group.metadata.name, context.lane),
+            IcebergTableSettings.of(read, specs),
+        )
         connection = Connection(
             catalog.get("name", "landfall"), connecting, of_tables=settings.properties
         )
@@ -285,7 +290,7 @@ class IcebergTables:
     connection: Connection
     lane: tuple[str, str]
     url: Callable[[str], str]
-    settings: TableSettings
+    settings: IcebergTableSettings
 
     @property
     def key(self) -> str:
@@ -540,9 +545,9 @@ class IcebergTables:
         if changes.passed_over:
             summary["landfall.passedOver"] = ",".join(map(str, changes.passed_over))
         reached = TablePosition(stretch.through, changes.left_out)
-        from landfall.publish.iceberg.changing import Change  # noqa: PLC0415  # an extra
+        from landfall.publish.iceberg.changing import TableChange  # noqa: PLC0415  # an extra
 
-        with bounded(), Change(loaded) as transaction:
+        with bounded(), TableChange(loaded) as transaction:
             if position is None and loaded.metadata.current_snapshot_id is not None:
                 _delete_all(transaction)
             _set_mapping(transaction)

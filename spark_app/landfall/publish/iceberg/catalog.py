@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from landfall.errors import DestinationDenied, LandfallError, Reason, Stalled
 from landfall.publish.library_errors import LibraryErrors
-from landfall.publish.s3_access import MAX_AGE_SECONDS, S3Access
+from landfall.publish.s3_access import MAX_AGE_SECONDS, S3Settings
 from landfall.schemas.deadline import pool_until
 
 TIMEOUT_SECONDS = 60.0
@@ -110,7 +110,7 @@ class Connection:
         return " ".join(text.split())[:1000]
 
 
-def file_properties(access: S3Access) -> dict[str, str]:
+def file_properties(access: S3Settings) -> dict[str, str]:
     """The properties of pyiceberg's FileIO that reach a bucket.
 
     Source: https://py.iceberg.apache.org/configuration/#s3

@@ -32,7 +32,7 @@ from pyiceberg.table.snapshots import (
 from pyiceberg.table.update.snapshot import _MergeAppendFiles
 
 
-class Change(Transaction):
+class TableChange(Transaction):
     """A transaction that computes the metadata once for each update.
 
     pyiceberg applies all updates to a copy of the metadata whenever it looks at it, a dozen times a

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from landfall.errors import Reason, Stalled
 from landfall.formats.merging import NotMergeableError
-from landfall.formats.parquet import Parquet, as_stored_now
+from landfall.formats.parquet import ParquetFormat, as_stored_now
 
 
 def is_outdated(columns: pa.Schema) -> bool:
@@ -65,7 +65,7 @@ class Copies:
             return self._made[url]
 
     def _copy(self, url: str, target: str) -> None:
-        merger = Parquet.of({}).merger()
+        merger = ParquetFormat.of({}).merger()
         try:
             with (
                 self.landed.new_input(url).open() as source,

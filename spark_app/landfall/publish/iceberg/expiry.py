@@ -40,7 +40,7 @@ Source: https://iceberg.apache.org/docs/latest/configuration/#table-behavior-pro
 
 
 @dataclass(frozen=True)
-class Limits:
+class SnapshotLimits:
     """The snapshots that a table keeps.
 
     Attributes:
@@ -52,7 +52,7 @@ class Limits:
     age: timedelta = timedelta(days=5)
 
 
-def expired(metadata: Any, key: str, limits: Limits, now_ms: int) -> list[Any]:
+def expired(metadata: Any, key: str, limits: SnapshotLimits, now_ms: int) -> list[Any]:
     """Return the snapshots of a table that expire, oldest first.
 
     Args:
@@ -76,7 +76,7 @@ def expired(metadata: Any, key: str, limits: Limits, now_ms: int) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Naming:
+class NamingSnapshots:
     """The snapshots of a table that name replaced objects, which are to be deleted.
 
     Attributes:
@@ -84,7 +84,7 @@ class Naming:
         until_ms: when the last one of them is old enough to expire, in milliseconds since 1970; 0
             if each is.
         count: how many are not old enough.
-        old: own ones that are, and that nothing else keeps but ``Limits.count``.
+        old: own ones that are, and that nothing else keeps but ``SnapshotLimits.count``.
     """
 
     refs: tuple[str, ...] = ()
@@ -93,7 +93,9 @@ class Naming:
     old: tuple[Any, ...] = ()
 
 
-def naming(metadata: Any, key: str, slots: tuple[int, int], limits: Limits, now_ms: int) -> Naming:
+def naming(
+    metadata: Any, key: str, slots: tuple[int, int], limits: SnapshotLimits, now_ms: int
+) -> NamingSnapshots:
     """Return the snapshots that may name objects, by their positions.
 
     Args:
@@ -118,7 +120,7 @@ def naming(metadata: Any, key: str, slots: tuple[int, int], limits: Limits, now_
     age = max(limits.age // _MS, LEAST_AGE // _MS, _number(metadata.properties, _AGE))
     young = [each for each in found if now_ms < each.timestamp_ms + age]
     kept = {each.snapshot_id for each in young} | {*_of_others(metadata, key)}
-    return Naming(
+    return NamingSnapshots(
         tuple(sorted(name for name, ref in metadata.refs.items() if ref.snapshot_id in ids)),
         max((each.timestamp_ms + age for each in young), default=0),
         len(young),

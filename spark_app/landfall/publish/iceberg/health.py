@@ -14,7 +14,7 @@ from typing import Any
 from pyiceberg.manifest import DataFileContent
 from pyiceberg.table.refs import MAIN_BRANCH
 
-from landfall.publish.health import Details, Files, Metadata, Versions
+from landfall.publish.health import Details, TableFiles, TableMetadata, Versions
 from landfall.publish.iceberg.maintenance import MAX_LISTS, WORKERS, Maintenance
 
 
@@ -37,7 +37,7 @@ def details(loaded: Any, maintenance: Maintenance, small_bytes: int) -> Details:
     )
 
 
-def _files(loaded: Any, small_bytes: int) -> Files:
+def _files(loaded: Any, small_bytes: int) -> TableFiles:
     """The files of the current snapshot; files of deleted rows are counted alone."""
     snapshot, sizes, deletes = loaded.current_snapshot(), list[int](), 0
     manifests = snapshot.manifests(loaded.io) if snapshot else []
@@ -48,15 +48,15 @@ def _files(loaded: Any, small_bytes: int) -> Files:
                 sizes.append(entry.data_file.file_size_in_bytes)
             else:
                 deletes += 1
-    return Files.of(sizes, small_bytes, deletes)
+    return TableFiles.of(sizes, small_bytes, deletes)
 
 
-def _metadata(loaded: Any) -> Metadata:
+def _metadata(loaded: Any) -> TableMetadata:
     """The sizes of all files of metadata that a table names."""
     snapshots = loaded.metadata.snapshots
     current = loaded.metadata_location
     if len(snapshots) > MAX_LISTS:
-        return Metadata(sum(_sizes(loaded.io, [current])))
+        return TableMetadata(sum(_sizes(loaded.io, [current])))
     lists = {each.manifest_list: each for each in snapshots}
     earlier = [each.metadata_file for each in loaded.metadata.metadata_log]
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -64,7 +64,7 @@ def _metadata(loaded: Any) -> Metadata:
         manifests = {each.manifest_path: each.manifest_length for named in read for each in named}
     of_current, *sizes = _sizes(loaded.io, [current, *lists, *earlier])
     sizes += manifests.values()
-    return Metadata(of_current, of_current + sum(sizes), 1 + len(sizes))
+    return TableMetadata(of_current, of_current + sum(sizes), 1 + len(sizes))
 
 
 def _sizes(io: Any, paths: Iterable[str]) -> Iterator[int]:

@@ -28,8 +28,8 @@ from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
 from landfall.api.values import plural
 from landfall.publish.health import Care
-from landfall.publish.iceberg.changing import Change
-from landfall.publish.iceberg.expiry import MAX_BATCH, Limits, expired
+from landfall.publish.iceberg.changing import TableChange
+from landfall.publish.iceberg.expiry import MAX_BATCH, SnapshotLimits, expired
 from landfall.publish.table_names import below
 from landfall.publish.table_position import pack, unpack
 
@@ -81,7 +81,7 @@ class Maintenance:
     """
 
     key: str
-    limits: Limits
+    limits: SnapshotLimits
     landed: str
     _manifests: dict[str, frozenset[str]] = field(default_factory=dict)
     """The manifests that each manifest list names, by paths; lists never change."""
@@ -148,7 +148,7 @@ class Maintenance:
                 for name, of in refs
             ),
         )
-        with suppress(CommitFailedException), Change(loaded) as change:
+        with suppress(CommitFailedException), TableChange(loaded) as change:
             removed = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": [*gone]})
             change._apply((removed,), requirements)  # noqa: SLF001  # as ``ExpireSnapshots`` does
             change.set_properties(

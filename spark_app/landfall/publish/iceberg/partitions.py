@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from landfall.api.column_names import in_iceberg
-from landfall.api.route_pattern import Kind, tokens
+from landfall.api.route_pattern import TokenKind, tokens
 from landfall.api.spec import GroupSpec, MissingTimestamp, TimeUnit
 from landfall.api.spec.decode import TimestampSource
 from landfall.errors import Reason, Stalled
@@ -78,7 +78,7 @@ def checked(fields: Sequence[PartitionField], spec: GroupSpec) -> tuple[Partitio
     """
     column, finest = _event_time(spec)
     parts = tokens(spec.route.pattern)
-    routed = {token.text for token in parts if token.kind is Kind.FIELD} | _ONE
+    routed = {token.text for token in parts if token.kind is TokenKind.FIELD} | _ONE
     hour = ("year", "month", "day", "hour")
     holds = hour[: hour.index(finest) + 1] if finest else ()
     for field in fields:
@@ -114,7 +114,7 @@ def _event_time(spec: GroupSpec) -> tuple[str | None, str]:
     None if no column surely has it; "" if the route does not name days in UTC.
     """
     timestamp = spec.decode.timestamp
-    directives = {t.text for t in tokens(spec.route.pattern) if t.kind is Kind.DIRECTIVE}
+    directives = {t.text for t in tokens(spec.route.pattern) if t.kind is TokenKind.DIRECTIVE}
     names_days = any(date <= directives for date in _DATES) and spec.route.timezone == "UTC"
     finest = ("hour" if "%H" in directives else "day") if names_days else ""
     if timestamp is None:

@@ -284,7 +284,7 @@ class AzureStore:
                 found = None
         if found is None:
             raise FileNotFoundError(self._url(key))
-        return io.BufferedReader(_Body(found, self._url(key)), _READ_BYTES)
+        return io.BufferedReader(_AzureDownload(found, self._url(key)), _READ_BYTES)
 
     # -------------------------------------------------------------------------------------- private
 
@@ -300,7 +300,7 @@ class AzureStore:
         return f"{self._url_of_root}{self._root}{key}"
 
 
-class _Body(io.RawIOBase):
+class _AzureDownload(io.RawIOBase):
     """A download as a raw stream, with errors translated. The client continues broken ones."""
 
     def __init__(self, download: Any, url: str) -> None:

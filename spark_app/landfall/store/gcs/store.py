@@ -280,7 +280,7 @@ class GcsStore:
                     lambda: self._download(self._blob(key, found.generation), start=start, end=end)
                 )
 
-        return io.BufferedReader(_Body(download, found.size), _READ_BYTES)
+        return io.BufferedReader(_GcsDownload(download, found.size), _READ_BYTES)
 
     # --------------------------------------------------------------------------------------- advice
 
@@ -343,7 +343,7 @@ class GcsStore:
         return f"{self._url_of_root}{self._root}{key}"
 
 
-class _Body(io.RawIOBase):
+class _GcsDownload(io.RawIOBase):
     """An object of known size as a raw stream over ranged requests."""
 
     def __init__(self, download: Callable[[int, int], bytes], size: int) -> None:

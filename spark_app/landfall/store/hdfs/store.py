@@ -193,7 +193,7 @@ class HdfsStore:
                 whole = self._joined(upload)
                 self._owners.claim(
                     upload.key,
-                    Owner.of(upload),
+                    UploadOwner.of(upload),
                     is_open=lambda found: self._tree.status(self._folder(found)) is not None,
                     is_visible=lambda: self._tree.status(path) is not None,
                 )
@@ -249,7 +249,7 @@ class HdfsStore:
             delete=lambda found: self.delete_slots([found.key]),
         )
         with translate_errors("retire", self._url(upload.key)):
-            self._owners.forget(upload.key, Owner.of(upload))
+            self._owners.forget(upload.key, UploadOwner.of(upload))
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Open uploads in key order, a request for each folder of their keys."""
@@ -297,7 +297,9 @@ class HdfsStore:
         if found is None:
             raise FileNotFoundError(url)
         with translate_errors("open", url):
-            return io.BufferedReader(_Body(self._tree, self._tree.reader(found.path), url), _CHUNK)
+            return io.BufferedReader(
+                _HdfsDownload(self._tree, self._tree.reader(found.path), url), _CHUNK
+            )
 
     # -------------------------------------------------------------------------------------- private
 
@@ -329,7 +331,7 @@ class HdfsStore:
         return f"{self._url_of_root}{key}"
 
 
-class _Body(io.RawIOBase):
+class _HdfsDownload(io.RawIOBase):
     """A file as a raw stream, with errors translated."""
 
     def __init__(self, tree: Tree, file: AsyncFileReader, url: str) -> None:
@@ -364,7 +366,7 @@ def _part_name(number: int, part: Part) -> str:
 
 
 @dataclass(frozen=True)
-class Owner:
+class UploadOwner:
     """The upload that an object came from, or is about to come from."""
 
     upload_id: str
@@ -373,7 +375,7 @@ class Owner:
     etag: str
 
     @classmethod
-    def of(cls, upload: Upload) -> "Owner":
+    def of(cls, upload: Upload) -> "UploadOwner":
         """The owner of the upload's object."""
         return cls(upload.upload_id, upload.token, upload.size, multipart_etag(upload.parts))
 
@@ -384,7 +386,7 @@ class Owner:
         return ",".join(quote(value, "") for value in values)
 
     @classmethod
-    def parse(cls, name: str) -> "Owner | None":
+    def parse(cls, name: str) -> "UploadOwner | None":
         """The owner that has this name; None if none has."""
         match name.split(","):
             case [upload_id, token, size, etag] if size.isdecimal():
@@ -400,15 +402,15 @@ class Owners:
         self._tree = tree
         self._folder = folder
 
-    def of(self, key: str) -> Owner | None:
+    def of(self, key: str) -> UploadOwner | None:
         """Return the claimant of a key; None if it is unclaimed."""
         names = [name_of(each) for each in self._tree.entries(f"{self._folder}/{key}")]
-        return next(filter(None, map(Owner.parse, names)), None)
+        return next(filter(None, map(UploadOwner.parse, names)), None)
 
     def claim(
         self,
         key: str,
-        owner: Owner,
+        owner: UploadOwner,
         *,
         is_open: Callable[[str], bool],
         is_visible: Callable[[], bool],
@@ -447,12 +449,12 @@ class Owners:
             if self.of(key) != owner:
                 raise Retry(f"{key}: another driver claims it too") from None
 
-    def forget(self, key: str, owner: Owner) -> None:
+    def forget(self, key: str, owner: UploadOwner) -> None:
         """Remove a claim whose object has retired, if it is there. No other upload claims it."""
         if self.of(key) == owner:
             self._tree.delete(f"{self._folder}/{key}")
 
-    def _claimed(self, key: str, owner: Owner) -> Owner:
+    def _claimed(self, key: str, owner: UploadOwner) -> UploadOwner:
         """Claim a key that has no owner; return its owner then."""
         claim, made = f"{self._folder}/{key}", f"{self._tree.new}/{uuid4().hex}"
         self._tree.make_folder(f"{made}/{owner.name}")

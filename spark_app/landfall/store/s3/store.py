@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 # aborted, if any object is at the key. So a server is asked once, with such an upload of our own.
 
 
-class Address(TypedDict):
+class ObjectAddress(TypedDict):
     """Where an object is, as boto3's methods take it."""
 
     Bucket: str
@@ -76,7 +76,7 @@ def confirms_truly(client: "S3Client", bucket: str, root: str, options: WriteOpt
     Raises:
         Retry: the server does not answer, or refuses.
     """
-    at: Address = {"Bucket": bucket, "Key": f"{root}{PREFIX}0/{uuid4().hex}/answer"}
+    at: ObjectAddress = {"Bucket": bucket, "Key": f"{root}{PREFIX}0/{uuid4().hex}/answer"}
     with translate_errors("probe", f"s3://{bucket}/{at['Key']}"):
         client.put_object(**at, **options.of_slot(b"another"))
         upload_id = client.create_multipart_upload(**at, **options.every)["UploadId"]
@@ -428,7 +428,7 @@ class S3Store:
 
     # -------------------------------------------------------------------------------------- private
 
-    def _at(self, key: str) -> Address:
+    def _at(self, key: str) -> ObjectAddress:
         return {"Bucket": self._bucket, "Key": self._root + key}
 
     def _url(self, key: str) -> str:

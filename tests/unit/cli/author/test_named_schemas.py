@@ -15,7 +15,7 @@ from landfall.ledger.names.schema_ids import latest_key
 from landfall.pipeline.decoders import UsedSchema
 from landfall.schemas import RegisteredSchema, encode_schema
 from landfall.schemas.stored import StoredSchemas, registry_name
-from landfall_audit import Fault, Kind
+from landfall_audit import Fault, FaultKind
 from landfall_audit.buckets import open_bucket
 from landfall_audit.ledger.inventory import Inventory
 from tests.support.audited_spec import for_auditor
@@ -90,7 +90,9 @@ def test_a_missing_schema_is_found(
     assert "slot 3" in text
     assert "schema missing" in text
     assert faults(landed) == [
-        Fault(Kind.SCHEMA, str(schema.relative_to(landed.root)), "slot 3 names it, found nothing")
+        Fault(
+            FaultKind.SCHEMA, str(schema.relative_to(landed.root)), "slot 3 names it, found nothing"
+        )
     ]
 
 
@@ -104,7 +106,7 @@ def test_a_changed_schema_is_found(
     assert code == ExitCode.FAULT
     assert "schema differs from its hash" in text
     (fault,) = faults(landed)
-    assert fault.kind is Kind.SCHEMA
+    assert fault.kind is FaultKind.SCHEMA
 
 
 @pytest.mark.parametrize("key", [other_id(), latest()], ids=["id", "latest"])

@@ -10,7 +10,7 @@ from landfall.api.group_file import load
 from landfall.cli import main
 from landfall.driver.core.stored_specs import store_spec
 from landfall.ledger.names import object_names
-from landfall_audit import Fault, Kind
+from landfall_audit import Fault, FaultKind
 from landfall_audit.buckets import open_bucket
 from landfall_audit.ledger.inventory import Inventory
 from tests.support.audited_spec import for_auditor
@@ -87,5 +87,5 @@ def test_a_missing_or_changed_spec_is_found(
     assert "I10 BROKEN" in text
     assert f"slot 3, {key}: " in text
     assert finding in text
-    assert (fault.kind, fault.what) == (Kind.SPEC, key)
+    assert (fault.kind, fault.what) == (FaultKind.SPEC, key)
     assert fault.message.startswith("slot 3 names it, found ")

@@ -14,7 +14,7 @@ from landfall.cli import main
 from landfall.cli.parser import parser
 from landfall.cli.values import duration
 from landfall.driver.core.in_process import InProcessRunner
-from landfall.driver.process.run import Options, drive
+from landfall.driver.process.run import RunOptions, drive
 from landfall.lane.stores import open_stores
 
 
@@ -38,7 +38,7 @@ def group(tmp_path: Path) -> str:
     path = tmp_path / "group.yaml"
     path.write_text(yaml.safe_dump(document))
     of = parse_group(document)
-    options = Options(until_caught_up=True, http_port=0)
+    options = RunOptions(until_caught_up=True, http_port=0)
     assert drive(of, open_stores(of.spec), InProcessRunner(), options) is ExitCode.OK
     return str(path)
 

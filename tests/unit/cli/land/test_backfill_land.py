@@ -20,8 +20,14 @@ from landfall.api.backfill_report import (
 from landfall.api.contract import ExitCode
 from landfall.cli.land import backfill
 from landfall.cli.land.backfill_land import REPORT, Reporter, progress_of
-from landfall.driver.backfill.side_lane import VERSION, Retiring, SidePlan, SideRange, side_spec
-from landfall.driver.decide.backfill import Backfill, Choice, NothingChosen
+from landfall.driver.backfill.side_lane import (
+    VERSION,
+    RetiringShare,
+    SidePlan,
+    SideRange,
+    side_spec,
+)
+from landfall.driver.decide.backfill import Backfill, NothingChosen, SliceChoice
 from landfall.driver.http.report import serve_report
 from landfall.driver.landing.goals import GoalParts
 from landfall.driver.process import run
@@ -55,7 +61,7 @@ def drives(monkeypatch: pytest.MonkeyPatch, work: Callable[[Any], ExitCode]) -> 
 def test_what_is_landed_is_compared_and_reported(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lands(options: run.Options) -> ExitCode:
+    def lands(options: run.RunOptions) -> ExitCode:
         assert options.master == "local[3]"
         scene.land((NEW, ROWS))
         return ExitCode.OK
@@ -124,7 +130,7 @@ def test_a_store_that_is_away_is_no_failure(scene: Scene, monkeypatch: pytest.Mo
 def test_a_driver_that_was_stopped_goes_on_and_one_that_gave_up_does_not(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, *, is_done: bool
 ) -> None:
-    def ends(options: run.Options) -> ExitCode:
+    def ends(options: run.RunOptions) -> ExitCode:
         assert options.goal
         goal: Any = options.goal(GoalParts(*[None] * 4))  # type: ignore[arg-type]  # not looked at
         goal.is_done = is_done
@@ -159,9 +165,9 @@ def test_what_is_no_share_is_refused(scene: Scene, share: str) -> None:
 def test_only_what_was_landed_lately_is_chosen(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Choice] = []
+    asked: list[SliceChoice] = []
 
-    def none_chosen(_lane: object, _store: object, choice: Choice) -> Backfill:
+    def none_chosen(_lane: object, _store: object, choice: SliceChoice) -> Backfill:
         asked.append(choice)
         raise NothingChosen(Reason.SPEC_INVALID, "nothing")
 
@@ -186,7 +192,7 @@ def test_discarding_what_was_never_planned_ends_well_if_asked(scene: Scene) -> N
 def test_progress_is_what_is_landed_of_the_ranges(tmp_path: Path) -> None:
     tps = [TopicPartition("clicks", n) for n in range(3)]
     ranges = tuple(SideRange(tp, "id", OffsetRange(100, 200)) for tp in tps)
-    plan = SidePlan(VERSION, "fix", "", 2, 9, ranges, (), Retiring(1, 1, 1, 0))
+    plan = SidePlan(VERSION, "fix", "", 2, 9, ranges, (), RetiringShare(1, 1, 1, 0))
     reporter = Reporter(tmp_path / "none")
 
     progress_of(plan, reporter)(status({0: 150, 1: 900, 2: 0}))  # type: ignore[arg-type]  # as much as is read

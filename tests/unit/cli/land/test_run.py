@@ -9,16 +9,16 @@ from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup
 from landfall.cli import main
 from landfall.driver.process import run
-from landfall.driver.process.run import Options
+from landfall.driver.process.run import RunOptions
 from tests.support.groups import document
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Options]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[RunOptions]:
     """The options of every run, in the place of a driver."""
-    options: list[Options] = []
+    options: list[RunOptions] = []
 
-    def run_group(_: ConsumerGroup, given: Options, __: object) -> ExitCode:
+    def run_group(_: ConsumerGroup, given: RunOptions, __: object) -> ExitCode:
         options.append(given)
         return ExitCode.OK
 
@@ -33,14 +33,16 @@ def file(tmp_path: Path) -> str:
     return str(made)
 
 
-def test_without_an_end_the_schedule_says_what_is_landed(asked: list[Options], file: str) -> None:
+def test_without_an_end_the_schedule_says_what_is_landed(
+    asked: list[RunOptions], file: str
+) -> None:
     assert main(["run", file]) is ExitCode.OK
 
     assert [(each.goal, each.stays) for each in asked] == [(None, False)]
 
 
 def test_an_end_counts_instead_of_the_schedule(
-    asked: list[Options], file: str, tmp_path: Path
+    asked: list[RunOptions], file: str, tmp_path: Path
 ) -> None:
     offsets = tmp_path / "offsets.json"
     offsets.write_text('{"clicks": {"0": 7}}')

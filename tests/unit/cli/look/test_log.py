@@ -12,7 +12,7 @@ from landfall import ledger
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.look import KINDS
-from landfall.cli.look.log_entries import Outcome, kind_of, log_entry
+from landfall.cli.look.log_entries import ReplaceOutcome, kind_of, log_entry
 from landfall.errors import Reason
 from landfall.ledger import Decision, Header, Purpose
 from landfall.ledger.names.object_names import snapshot_key
@@ -389,7 +389,7 @@ REPLAYED = ReplayedSlice(LETTERS, Slice(TP, OffsetRange(0, 3)), 4, (LANDED,), 3,
 def test_other_records_are_in_words_and_numbers(
     record: ledger.Record, topics: tuple[str, ...], summary: str, counts: dict[str, int]
 ) -> None:
-    entry = log_entry(GROUP, record, Outcome())
+    entry = log_entry(GROUP, record, ReplaceOutcome())
 
     assert (entry.topics, entry.summary, entry.counts) == (topics, summary, counts)
     assert entry.decision == getattr(record, "decision", None)
@@ -398,7 +398,7 @@ def test_other_records_are_in_words_and_numbers(
 def test_many_names_are_counted() -> None:
     entries = tuple(ledger.Entry(TopicPartition("clicks", n), "id", 0) for n in range(1004))
 
-    entry = log_entry(GROUP, ledger.Add(header=HEADER, entries=entries), Outcome())
+    entry = log_entry(GROUP, ledger.Add(header=HEADER, entries=entries), ReplaceOutcome())
 
     assert entry.summary == "enter: clicks/0 at 0, clicks/1 at 0, clicks/10 at 0 and 1,001 more"
 

@@ -29,7 +29,7 @@ def test_records_that_a_merge_left_out_are_counted(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(command, "KafkaLog", Log)
+    monkeypatch.setattr(command, "ClusterLog", Log)
     made = landed("SequenceFile")
     made.sample.shown()
     rows = [(0, offset) for offset in range(9, -1, -1) if offset != 4]

@@ -27,7 +27,7 @@ class Log(GeneratedLog):
 
 @pytest.fixture(autouse=True)
 def without_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "KafkaLog", Log)
+    monkeypatch.setattr(command, "ClusterLog", Log)
 
 
 def audited(capsys: Captured, made: Landed, *argv: str) -> tuple[int, str]:

@@ -29,7 +29,7 @@ class Log(GeneratedLog):
 
 @pytest.fixture(autouse=True)
 def without_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "KafkaLog", Log)
+    monkeypatch.setattr(command, "ClusterLog", Log)
 
 
 AS_IT_IS = """\
@@ -113,7 +113,7 @@ def old_group(landed: Make, monkeypatch: pytest.MonkeyPatch) -> Landed:
     made = shown(landed, AS_IT_IS)
     made.sample.commit(made.sample.land(TP, 10, 30))
     made.sample.applied().open().shown()
-    monkeypatch.setattr(command, "KafkaLog", lambda *_: Log(start=10))
+    monkeypatch.setattr(command, "ClusterLog", lambda *_: Log(start=10))
     return made
 
 
@@ -153,7 +153,7 @@ def test_unchecked_and_deleted_records_are_named_apart(
     made = shown(landed, MADE_OF_CSV)
     made.sample.commit(made.sample.land(TP, 10, 30))
     made.sample.applied().open().shown()
-    monkeypatch.setattr(command, "KafkaLog", lambda *_: Log(start=10))
+    monkeypatch.setattr(command, "ClusterLog", lambda *_: Log(start=10))
 
     code, text = audited(capsys, made)
     accepted, _ = audited(capsys, made, "--allow-unchecked")

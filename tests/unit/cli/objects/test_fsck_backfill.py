@@ -9,7 +9,7 @@ import pytest
 
 from landfall.checks import Invariant
 from landfall.cli.group_store import GroupStore
-from landfall.cli.objects.fsck import Report, examine
+from landfall.cli.objects.fsck import FsckReport, examine
 from landfall.ledger import Purpose
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
@@ -53,7 +53,7 @@ class Scene:
         """The group file."""
         return Path(self.landed.file)
 
-    def report(self) -> Report:
+    def report(self) -> FsckReport:
         return examine(GroupStore.of(self.file), deep=True)
 
     def broken(self) -> list[tuple[Invariant, str]]:

@@ -8,7 +8,7 @@ import pytest
 
 from landfall.checks import Invariant
 from landfall.cli.group_store import GroupStore
-from landfall.cli.objects.fsck import Report, examine
+from landfall.cli.objects.fsck import FsckReport, examine
 from landfall.ledger import Retired
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedObject
@@ -35,7 +35,7 @@ class Scene:
         for _, landed in self.objects:
             self.path(landed).unlink()
 
-    def report(self) -> Report:
+    def report(self) -> FsckReport:
         return examine(GroupStore.of(Path(self.landed.file)), deep=True)
 
     def broken(self) -> list[tuple[Invariant, str]]:

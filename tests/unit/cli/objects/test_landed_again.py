@@ -7,7 +7,7 @@ import pytest
 
 from landfall.checks.landed_again import LandedAgainNow
 from landfall.cli.group_store import GroupStore
-from landfall.cli.objects.locate import Answer, look_up
+from landfall.cli.objects.locate import OffsetLocation, look_up
 from landfall.cli.objects.verify import VerifyResult, examine
 from landfall.ledger import Decision, Replay
 from landfall.ledger.names import object_names
@@ -97,7 +97,7 @@ def test_an_object_that_should_have_retired_is_named(scene: Scene) -> None:
     ]
 
 
-def located(scene: Scene, offset: int) -> Answer:
+def located(scene: Scene, offset: int) -> OffsetLocation:
     return look_up(GroupStore.of(scene.file), TP, offset)
 
 

@@ -27,11 +27,11 @@ from landfall.errors import Retry, Stalled
 from landfall.ledger import Purpose
 from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import Replaced, Section
+from landfall.ledger.replace.replacement_lists import ReplacementList, Section
 from landfall.ledger.task_results import DecidedObject
 from landfall.pipeline.records import Records, filled
-from landfall.task.counting import Landed as CountedObjects
 from landfall.task.counting import Miscounted
+from landfall.task.counting import ObjectsOfSpec as CountedObjects
 from tests.support.carried_out import WholeMerge
 from tests.unit.cli.conftest import TP, Landed
 from tests.unit.cli.look.test_status import FixedLog
@@ -55,7 +55,7 @@ class RowMerge(WholeMerge):
     def changed(self, **fields: object) -> "RowMerge":
         """The same with a new object of which something else is said."""
         self.new = replace(self.new, **fields)  # type: ignore[arg-type]
-        self.listed = Replaced(self.retire, (self.new,))
+        self.listed = ReplacementList(self.retire, (self.new,))
         return self
 
 

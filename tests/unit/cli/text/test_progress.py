@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 from rich.console import Console
 
-from landfall.api.contract import CommitStatus, Failure, PartitionStatus, Phase, Rates, Status
+from landfall.api.contract import CommitStatus, DriverPhase, Failure, PartitionStatus, Rates, Status
 from landfall.cli.text.log_lines import EventFormatter, Printed
 from landfall.cli.text.progress import Speed, progress, status_line, status_table
 from landfall.driver.http.status import StatusReport
@@ -18,7 +18,7 @@ STATUS = Status(
     generation=1,
     epoch=1,
     lane="0",
-    phase=Phase.RUNNING,
+    phase=DriverPhase.RUNNING,
     time="2026-11-21T05:12:09+00:00",
     started="2026-11-21T05:12:00+00:00",
     lag_records=70,
@@ -82,8 +82,10 @@ def test_a_run_without_an_end_has_no_share_and_says_when_it_has_caught_up() -> N
     assert "850 to go (ETA 2m50s), 10 records/s" in status_line(statuses[-1], speed)
 
 
-@pytest.mark.parametrize("phase", [Phase.DRAINING, Phase.STOPPED, Phase.RECOVERING])
-def test_what_does_not_land_has_no_speed(phase: Phase) -> None:
+@pytest.mark.parametrize(
+    "phase", [DriverPhase.DRAINING, DriverPhase.STOPPED, DriverPhase.RECOVERING]
+)
+def test_what_does_not_land_has_no_speed(phase: DriverPhase) -> None:
     speed = Speed(has_end=True)
     for n in range(4):
         speed.add(later(STATUS, 10 * n, landed=n * 100, left=300 - n * 100, size=0))
@@ -97,14 +99,14 @@ def test_what_does_not_land_has_no_speed(phase: Phase) -> None:
 def test_a_line_counts_dead_letters() -> None:
     rates = Rates(0, 0, 6_000, 10, 0.0, 2_000.0)
 
-    line = status_line(replace(STATUS, rates=rates, lag_records=0, phase=Phase.STOPPED))
+    line = status_line(replace(STATUS, rates=rates, lag_records=0, phase=DriverPhase.STOPPED))
 
     assert line.startswith("05:12:09 shop Stopped: 0 records landed, 10 dead letters, 0 to go, ")
 
 
 def test_without_a_terminal_only_a_new_phase_prints_a_line() -> None:
     lines = printed(
-        STATUS, STATUS, replace(STATUS, phase=Phase.STOPPED), terminal=False
+        STATUS, STATUS, replace(STATUS, phase=DriverPhase.STOPPED), terminal=False
     ).splitlines()
 
     assert [text.split()[2] for text in lines] == ["Running:", "Stopped:"]
@@ -161,8 +163,8 @@ def test_a_failure_is_printed_once_by_events_and_statuses_together() -> None:
     commits = CommitStatus(4, 1, 1, None, failed, 0)
     statuses = [
         replace(STATUS, message=parked, commits=commits),
-        replace(STATUS, message=parked, phase=Phase.DRAINING),
-        replace(STATUS, message=f"{parked}\nnot landed: hits", phase=Phase.STOPPED),
+        replace(STATUS, message=parked, phase=DriverPhase.DRAINING),
+        replace(STATUS, message=f"{parked}\nnot landed: hits", phase=DriverPhase.STOPPED),
     ]
 
     lines = [

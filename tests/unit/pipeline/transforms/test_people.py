@@ -10,7 +10,7 @@ import pytest
 
 from landfall.errors import Stalled
 from landfall.pipeline.records import of_columns
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.hash import Hash
 from tests.support.transformed import TP, Group, apply, payloads, rejected, spec_error
 
@@ -103,7 +103,7 @@ def test_a_route_never_sees_what_was_hashed_or_masked() -> None:
 
 
 def test_no_message_and_no_text_of_a_hash_shows_its_key() -> None:
-    context = Context(read_secret=lambda _: {"key": KEY.decode(), "short": "short-key"})
+    context = TransformContext(read_secret=lambda _: {"key": KEY.decode(), "short": "short-key"})
     step = Hash.of({"fields": ["x"], "secret": "s"}, context)
 
     with pytest.raises(ValueError, match="needs 'short', with at least 16 characters") as caught:

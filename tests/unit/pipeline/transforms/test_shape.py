@@ -8,7 +8,7 @@ import pytest
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded
 from landfall.pipeline.records import filled
-from landfall.pipeline.transforms import Context
+from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.flatten import Flatten
 from tests.support.transformed import Group, payloads, rejected, spec_error
 
@@ -205,7 +205,7 @@ def test_structs_become_columns() -> None:
     inner = pa.struct([("x", pa.int64()), ("z", pa.struct([("y", pa.string())]))])
     array = pa.array([{"x": 1, "z": {"y": "a"}}, None, {"x": 2, "z": None}], inner)
     batch = pa.record_batch({"m": array, "b": [1, 2, 3]})
-    flatten = Flatten.of({}, Context(batch.schema))
+    flatten = Flatten.of({}, TransformContext(batch.schema))
 
     got = flatten.apply(
         Decoded(filled(TopicPartition("t", 0), [0, 1, 2], [b"", b"", b""]), {}, batch)

@@ -11,7 +11,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from landfall.errors import Stalled
-from landfall.pipeline.transforms import Context, sql
+from landfall.pipeline.transforms import TransformContext, sql
 from landfall.pipeline.transforms.sql import Sql
 from landfall.pipeline.transforms.sql_query import _CAST_TYPES, FUNCTIONS
 from tests.support.transformed import Group, apply, payloads, records, rejected, spec_error
@@ -89,7 +89,7 @@ def test_only_what_the_query_makes_is_written() -> None:
     schema = pa.schema([("a", pa.int64()), ("s", pa.string()), ("d", pa.float64())])
 
     def written(query: str) -> set[str]:
-        step = Sql.of({"query": query}, Context(schema))
+        step = Sql.of({"query": query}, TransformContext(schema))
         return {name for (name,) in step.writes}
 
     assert written("SELECT * FROM records") == set()

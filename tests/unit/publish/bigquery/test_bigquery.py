@@ -21,11 +21,11 @@ from landfall.publish.bigquery.kinds import AVRO, JSON, PARQUET, Kinds
 from landfall.publish.bigquery.loads import Begin as Beginning
 from landfall.publish.bigquery.loads import LoadedObject, job_id
 from landfall.publish.bigquery.options import checked, table_name
-from landfall.publish.bigquery.staging import Bucket, CopiedToBucket, InPlace
+from landfall.publish.bigquery.staging import CopiedToBucket, InPlace, StagingBucket
 from landfall.publish.bigquery.warehouse import (
+    BigQueryTableSettings,
     BigQueryWarehouse,
     LoadRequest,
-    TableSettings,
     translated_errors,
 )
 from landfall.publish.building import publisher
@@ -223,7 +223,7 @@ def test_an_asterisk_in_a_name_is_no_wildcard() -> None:
         staging.stage("c", [LoadedObject(1, "t/x=*/o", 1, 1)])
 
 
-class MemoryBucket(Bucket):
+class MemoryBucket(StagingBucket):
     """A bucket in memory."""
 
     def __init__(self) -> None:
@@ -265,7 +265,7 @@ def test_copies_of_another_chain_are_left_alone() -> None:
 )
 def test_a_load_has_room_for_all_decimals(format_: str, types: set[str]) -> None:
     credentials: Any = AnonymousCredentials()  # type: ignore[no-untyped-call]  # no types
-    client = BigQueryWarehouse(TableSettings(), "p", credentials, "http://127.0.0.1:1")
+    client = BigQueryWarehouse(BigQueryTableSettings(), "p", credentials, "http://127.0.0.1:1")
 
     load = LoadRequest("p.d.t", ["gs://b/o"], format_, replaces=False, creates=True, labels={})
 

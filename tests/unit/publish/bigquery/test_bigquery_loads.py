@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from landfall.errors import DestinationAway, LandfallError, Reason, Retry, Stalled
-from landfall.publish.bigquery.loads import KEPT_LOADS, Limits, LoadedObject
+from landfall.publish.bigquery.loads import KEPT_LOADS, LoadedObject, LoadLimits
 from landfall.store import file
 from tests.support.bigquery import LateRequests, Warehoused, faults, spoil
 from tests.support.catalogs import parquet_of
@@ -37,7 +37,7 @@ def test_one_job_loads_what_landed_since_the_last_one(made: Warehoused) -> None:
 
 
 def test_a_load_has_no_more_objects_and_bytes_than_it_may(made: Warehoused) -> None:
-    made.limits = Limits(2, 2**40)
+    made.limits = LoadLimits(2, 2**40)
     for _ in range(5):
         made.landed.land(CLICKS)
     made.landed.settle()
@@ -47,7 +47,7 @@ def test_a_load_has_no_more_objects_and_bytes_than_it_may(made: Warehoused) -> N
     counts = [len(job.load.uris) for job in made.warehouse.jobs.values() if job.load]
     assert (max(counts), sum(counts)) == (2, 5)
     assert made.is_whole
-    made.limits = Limits(100, 1)
+    made.limits = LoadLimits(100, 1)
     made.landed.land(CLICKS).land(CLICKS).settle()
     made.publish()
     assert made.is_whole

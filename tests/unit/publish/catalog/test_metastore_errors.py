@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from landfall.errors import DestinationAway, DestinationDenied, Stalled
 from landfall.publish.building import publisher
-from landfall.publish.catalog import Changed, Partition, Table, TableName
+from landfall.publish.catalog import Partition, Table, TableChanged, TableName
 from landfall.publish.catalog.glue import GlueTables
 from landfall.publish.catalog.hive import Metastore
 from landfall.publish.catalog.thrift_client import ThriftClient
@@ -125,7 +125,7 @@ def test_glue_changes_a_table_only_in_the_version_that_was_loaded(
     table = tables.load(NAME)
     assert isinstance(table, Table)
 
-    with pytest.raises(Changed):
+    with pytest.raises(TableChanged):
         tables.change(table, {"a": "int"}, {"p": "1"})
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from landfall.errors import Reason, Retry, Stalled
-from landfall.formats.parquet import Parquet, ParquetEncoder
+from landfall.formats.parquet import ParquetEncoder, ParquetFormat
 from landfall.publish.building import publisher
 from landfall.publish.context import Context
 from landfall.publish.delta.files import partition_folders, partition_value, stats
@@ -513,7 +513,7 @@ def test_statistics_hold_for_every_row(given_rows: list[Any]) -> None:
     kinds = [pa.int64(), pa.float64(), pa.string(), pa.timestamp("us", "UTC")]
     names = ["i", "f", "s", "t"]
     columns = [pa.array(c, k) for c, k in zip(zip(*given_rows, strict=True), kinds, strict=True)]
-    table, encoder = pa.table(columns, names), ParquetEncoder(Parquet.of({}))
+    table, encoder = pa.table(columns, names), ParquetEncoder(ParquetFormat.of({}))
     groups = [encoder.write(table.slice(at, 3), None) for at in range(0, len(table), 3)]
 
     found = json.loads(stats(pq.read_metadata(io.BytesIO(b"".join([*groups, encoder.finish()])))))

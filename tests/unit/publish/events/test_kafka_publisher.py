@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from landfall.errors import DestinationAway, DestinationDenied, LandfallError, Stalled
-from landfall.publish.cursor import Cursor, Position
-from landfall.publish.events.kafka import Kafka, KafkaPublisher, position
-from landfall.publish.events.kafka_transactions import Destination, Found, translated
+from landfall.publish.cursor import Position, PublisherCursor
+from landfall.publish.events.kafka import KafkaEvents, KafkaPublisher, position
+from landfall.publish.events.kafka_transactions import BrokerState, Destination, translated
 from landfall.store.memory import MemoryStore
 from tests.support.event_ledger import EventLedger
 
@@ -17,7 +17,7 @@ TO = Destination("events", "landfall.default.shop.0.events", "ledger", {}, "fiel
 
 
 def publisher(options: dict[str, object], **more: Any) -> KafkaPublisher:
-    made = Kafka.of(options, EventLedger("Kafka", {}, **more).context)
+    made = KafkaEvents.of(options, EventLedger("Kafka", {}, **more).context)
     assert isinstance(made, KafkaPublisher)
     return made
 
@@ -81,8 +81,8 @@ def test_options_that_do_not_fit(options: dict[str, object], message: str) -> No
     assert str(caught.value).startswith(message)
 
 
-def cursor(at: Position) -> Cursor:
-    made = Cursor.of(MemoryStore(), ("shop", "0"), "events", "kafka")
+def cursor(at: Position) -> PublisherCursor:
+    made = PublisherCursor.of(MemoryStore(), ("shop", "0"), "events", "kafka")
     made.write(at)
     return made
 
@@ -101,13 +101,13 @@ def cursor(at: Position) -> Cursor:
 def test_the_position_is_what_kafka_says_before_what_the_cursor_says(
     found: int | None, at: Position, expected: int
 ) -> None:
-    assert position(Found("cluster", found), cursor(at), TO) == expected
+    assert position(BrokerState("cluster", found), cursor(at), TO) == expected
 
 
 @pytest.mark.parametrize("at", [Position(7, {"sending": 9}), Position(-1, {"sending": 4})])
 def test_if_neither_knows_somebody_decides(at: Position) -> None:
     with pytest.raises(Stalled, match=r"partition 0 to \d+ if they are, to \d+ if not"):
-        position(Found("cluster", None), cursor(at), TO)
+        position(BrokerState("cluster", None), cursor(at), TO)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.exceptions import CommitFailedException
 
 from landfall.errors import Reason, Stalled
-from landfall.formats.parquet import Parquet
+from landfall.formats.parquet import ParquetFormat
 from landfall.publish.iceberg import IcebergTables
 from tests.support.lake import CLICKS, DAY, Landed
 from tests.support.parquet_files import rewritten
@@ -192,7 +192,7 @@ def test_a_time_that_has_no_microseconds_is_refused(tmp_path: Path) -> None:
 
 
 def test_files_of_both_units_are_merged_to_microseconds() -> None:
-    parquet = Parquet.of({}).typed()
+    parquet = ParquetFormat.of({}).typed()
     now = pa.table({"n": [1], "_timestamp": pa.array([DAY], pa.timestamp("us", "UTC"))})
     bodies = []
     for table in (now, of_then(now)):

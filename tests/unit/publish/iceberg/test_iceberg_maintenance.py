@@ -13,8 +13,8 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from landfall.publish.building import publisher
-from landfall.publish.iceberg import IcebergTables, TableSettings, maintenance
-from landfall.publish.iceberg.expiry import Limits, expired
+from landfall.publish.iceberg import IcebergTables, IcebergTableSettings, maintenance
+from landfall.publish.iceberg.expiry import SnapshotLimits, expired
 from landfall.publish.iceberg.maintenance import Maintenance
 from landfall.publish.table_position import pack, unpack
 from tests.support.lake import CLICKS, Killed, Lake, iceberg_lake, killed_at
@@ -61,7 +61,7 @@ def each_minute(count: int, others: Iterable[int] = ()) -> list[Any]:
     ]
 
 
-def left(table: Any, limits: Limits) -> list[int]:
+def left(table: Any, limits: SnapshotLimits) -> list[int]:
     gone = {each.snapshot_id for each in expired(table, KEY, limits, NOW)}
     return [each.snapshot_id for each in table.snapshots if each.snapshot_id not in gone]
 
@@ -74,7 +74,7 @@ def test_the_newest_stay_and_the_last_of_each_hour_for_a_day_and_of_each_day_unt
 ):
     week = metadata(each_minute(7 * 24 * 60 + 1))
 
-    stay = left(week, Limits(100, timedelta(days=5)))
+    stay = left(week, SnapshotLimits(100, timedelta(days=5)))
 
     newest, before = stay[-100:], stay[:-100]
     assert newest == [*range(newest[-1] - 99, newest[-1] + 1)]
@@ -85,39 +85,39 @@ def test_the_newest_stay_and_the_last_of_each_hour_for_a_day_and_of_each_day_unt
 
 
 def test_one_an_hour_stays_no_longer_than_one_a_day() -> None:
-    stay = left(metadata(each_minute(7 * 24 * 60 + 1)), Limits(1, timedelta(hours=3)))
+    stay = left(metadata(each_minute(7 * 24 * 60 + 1)), SnapshotLimits(1, timedelta(hours=3)))
 
     assert [stay[-1] - each for each in stay] == [121, 61, *range(10, -1, -1)]
 
 
 def test_few_or_young_snapshots_stay() -> None:
-    assert left(metadata(each_minute(30)), Limits(30, NO_HOURS)) == [*range(1, 31)]
-    assert left(metadata(each_minute(30)), Limits(2, NO_HOURS)) == [*range(20, 31)]
+    assert left(metadata(each_minute(30)), SnapshotLimits(30, NO_HOURS)) == [*range(1, 31)]
+    assert left(metadata(each_minute(30)), SnapshotLimits(2, NO_HOURS)) == [*range(20, 31)]
 
 
 def test_branches_and_tags_stay() -> None:
     table = metadata(each_minute(60), audited=7, wap=20)
 
-    assert left(table, Limits(20, NO_HOURS)) == [7, 20, *range(41, 61)]
+    assert left(table, SnapshotLimits(20, NO_HOURS)) == [7, 20, *range(41, 61)]
 
 
 def test_snapshots_of_others_stay_and_the_last_own_one_before_each() -> None:
     table = metadata(each_minute(60, others=(11, 12, 30)))
 
-    assert left(table, Limits(20, NO_HOURS)) == [10, 11, 12, 29, 30, *range(41, 61)]
+    assert left(table, SnapshotLimits(20, NO_HOURS)) == [10, 11, 12, 29, 30, *range(41, 61)]
 
 
 def test_properties_of_the_table_keep_more() -> None:
     count = {"history.expire.min-snapshots-to-keep": "40"}
     age = {"history.expire.max-snapshot-age-ms": str(30 * MINUTE)}
 
-    assert left(metadata(each_minute(60), count), Limits(20, NO_HOURS)) == [*range(21, 61)]
-    assert left(metadata(each_minute(60), age), Limits(20, NO_HOURS)) == [*range(30, 61)]
+    assert left(metadata(each_minute(60), count), SnapshotLimits(20, NO_HOURS)) == [*range(21, 61)]
+    assert left(metadata(each_minute(60), age), SnapshotLimits(20, NO_HOURS)) == [*range(30, 61)]
     with pytest.raises(ValueError, match=r"max-snapshot-age-ms is no number: 'long'"):
         expired(
             metadata(each_minute(60), {"history.expire.max-snapshot-age-ms": "long"}),
             KEY,
-            Limits(20, NO_HOURS),
+            SnapshotLimits(20, NO_HOURS),
             NOW,
         )
 
@@ -145,7 +145,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def maintained(root: Path, count: int = 4) -> Lake:
     """A table that keeps some snapshots, and all of the last ten minutes."""
     lake = iceberg_lake(root)
-    settings = TableSettings({}, limits=Limits(count, NO_HOURS))
+    settings = IcebergTableSettings({}, limits=SnapshotLimits(count, NO_HOURS))
     connect: Callable[[], Any] = lake.connect
     return replace(lake, connect=lambda: replace(connect(), settings=settings))
 
@@ -224,7 +224,7 @@ def test_a_table_is_maintained_if_neither_side_refuses(
 ) -> None:
     properties = {"landfall.maintenance": of_table} if of_table else {}
 
-    assert TableSettings({}, maintains=of_publisher).maintained(properties) is wanted
+    assert IcebergTableSettings({}, maintains=of_publisher).maintained(properties) is wanted
 
 
 def test_options_say_what_is_kept(tmp_path: Path) -> None:
@@ -232,15 +232,18 @@ def test_options_say_what_is_kept(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/catalog.db"
     catalog = {"type": "sql", "uri": uri, "warehouse": f"file://{tmp_path}/warehouse"}
 
-    def settings(**options: Any) -> TableSettings:
+    def settings(**options: Any) -> IcebergTableSettings:
         context = lake.landed.context("Iceberg", {"catalog": catalog, **options})
         built: Any = publisher(context.group, context.entry, context.store)
-        found: TableSettings = built.tables.settings
+        found: IcebergTableSettings = built.tables.settings
         return found
 
-    assert (settings().limits, settings().maintains) == (Limits(100, timedelta(days=5)), None)
+    assert (settings().limits, settings().maintains) == (
+        SnapshotLimits(100, timedelta(days=5)),
+        None,
+    )
     kept = settings(maintenance={"keepSnapshots": 7, "expireAfter": "36h"})
-    assert (kept.limits, kept.maintains) == (Limits(7, timedelta(hours=36)), True)
+    assert (kept.limits, kept.maintains) == (SnapshotLimits(7, timedelta(hours=36)), True)
     assert settings(maintenance={"enabled": False}).maintains is False
     with pytest.raises(Exception, match=r"maintenance.expireAfter: not a duration .* 'soon'"):
         settings(maintenance={"expireAfter": "soon"})
@@ -371,7 +374,7 @@ def test_a_table_in_the_output_root_loses_no_file(location: str) -> None:
     )
     scheme = "file" if "file" in location or location.startswith("/") else "s3"
     for landed in ("s3://lake/another/", f"{scheme}:///lake/out/".replace("s3:///", "s3://")):
-        made = Maintenance(KEY, Limits(), landed)
+        made = Maintenance(KEY, SnapshotLimits(), landed)
         assert made._delete(loaded, ()) == set()
 
     assert deleted == [f"{location}/metadata/{UUID}-m0.avro"]
@@ -395,5 +398,5 @@ def test_a_table_whose_maintenance_fails_is_published(
 
 
 def test_the_position_has_the_name_that_these_tests_use() -> None:
-    tables = IcebergTables(None, (GROUP, LANE), str, TableSettings({}))  # type: ignore[arg-type]  # no catalog is asked
+    tables = IcebergTables(None, (GROUP, LANE), str, IcebergTableSettings({}))  # type: ignore[arg-type]  # no catalog is asked
     assert tables.key == "landfall.shop.0.through"

@@ -16,7 +16,7 @@ from landfall.publish.building import publisher
 from landfall.publish.catalog import TableName
 from landfall.publish.catalog.hive import part_name
 from landfall.publish.catalog.hive_types import columns_of, fits, hive_type, together
-from landfall.publish.catalog.naming import Naming
+from landfall.publish.catalog.naming import TableNaming
 from landfall.publish.steps import StepPublisher
 from tests.support.catalogs import MemoryCatalog, Warehouse, memory_warehouse, parquet_of
 from tests.support.lake import CLICKS, ORDERS, Landed
@@ -73,7 +73,7 @@ def test_columns_together_are_as_wide_as_the_widest(types: list[str]) -> None:
 
 
 def test_a_table_is_named_after_the_topic_and_its_destination() -> None:
-    naming = Naming("raw", "{folder:db}_{topic}", {"a.b": "Special"})
+    naming = TableNaming("raw", "{folder:db}_{topic}", {"a.b": "Special"})
 
     assert naming.name_of(named("db=My%2FShop/web-clicks.v2/dt=1")) == TableName(
         "raw", "my_shop_web_clicks_v2"

@@ -21,10 +21,16 @@ from typing import NamedTuple
 import numpy as np
 
 from landfall.native import hot_path
-from landfall.pipeline.decoders.avro.cursor import ENDS, Bools, Cursor
-from landfall.pipeline.decoders.avro.decimals import Decimal
+from landfall.pipeline.decoders.avro.cursor import ENDS, AvroCursor, Bools
+from landfall.pipeline.decoders.avro.decimals import DecimalNode
 from landfall.pipeline.decoders.avro.node import MAX_EMPTY_ITEMS, Malformed, Node, OneRecord
-from landfall.pipeline.decoders.avro.scalars import Boolean, Fixed, Number, Real, Symbol
+from landfall.pipeline.decoders.avro.scalars import (
+    BooleanNode,
+    FixedNode,
+    NumberNode,
+    RealNode,
+    SymbolNode,
+)
 from landfall.pipeline.records import Int64s
 
 _FEW_ROWS = 48
@@ -44,7 +50,7 @@ class Numbers(NamedTuple):
     numbers: Int64s
 
 
-def read_numbers(node: Number, path: str, cursor: Cursor) -> Numbers:
+def read_numbers(node: NumberNode, path: str, cursor: AvroCursor) -> Numbers:
     """Move past the array in each row, and return its numbers; each must be a value."""
     left, (owners, numbers) = _by_extension(node, cursor, is_skipped=False)
     if not len(left):
@@ -62,7 +68,7 @@ def read_numbers(node: Number, path: str, cursor: Cursor) -> Numbers:
     return Numbers(owners[order], numbers[order])
 
 
-def _skip_numbers(node: Number, path: str, cursor: Cursor) -> None:
+def _skip_numbers(node: NumberNode, path: str, cursor: AvroCursor) -> None:
     left, _ = _by_extension(node, cursor, is_skipped=True)
     if not len(left):
         return
@@ -73,7 +79,9 @@ def _skip_numbers(node: Number, path: str, cursor: Cursor) -> None:
     cursor.join(part, left)
 
 
-def _by_extension(node: Number, cursor: Cursor, *, is_skipped: bool) -> tuple[Int64s, Numbers]:
+def _by_extension(
+    node: NumberNode, cursor: AvroCursor, *, is_skipped: bool
+) -> tuple[Int64s, Numbers]:
     """Move past the arrays that the extension reads.
 
     Returns:
@@ -93,7 +101,7 @@ def _by_extension(node: Number, cursor: Cursor, *, is_skipped: bool) -> tuple[In
     return rows[is_left], Numbers(owners, numbers)
 
 
-def _name_first_errors(node: Number, path: str, part: Cursor, begun: Int64s) -> None:
+def _name_first_errors(node: NumberNode, path: str, part: AvroCursor, begun: Int64s) -> None:
     """Give rows that have become bad the first error in their array.
 
     Which one is met first by all rows at once depends on how many they are.
@@ -106,7 +114,7 @@ def _name_first_errors(node: Number, path: str, part: Cursor, begun: Int64s) -> 
             part.errors[row] = part.texts.code(str(error))
 
 
-def item_starts(node: Node, path: str, cursor: Cursor) -> tuple[Int64s, Int64s]:
+def item_starts(node: Node, path: str, cursor: AvroCursor) -> tuple[Int64s, Int64s]:
     """Move past the array in each row, and return its items.
 
     Only where they begin is known afterwards. Whether each is a value, and ends where the next one
@@ -126,15 +134,15 @@ def item_starts(node: Node, path: str, cursor: Cursor) -> tuple[Int64s, Int64s]:
     return owners[order], starts[order]
 
 
-def skip_items(node: Node, path: str, cursor: Cursor) -> None:
+def skip_items(node: Node, path: str, cursor: AvroCursor) -> None:
     """Move past the array in each row; rows with an item that is no value become bad."""
-    if isinstance(node, Number) and node.takes_any:
+    if isinstance(node, NumberNode) and node.takes_any:
         _skip_numbers(node, path, cursor)
     else:
         _skip_by_python(node, path, cursor)
 
 
-def _skip_by_python(node: Node, path: str, cursor: Cursor) -> None:
+def _skip_by_python(node: Node, path: str, cursor: AvroCursor) -> None:
     if not cursor.data.is_strict:
         _Blocks.of(node, path, cursor, is_skipped=True).pass_over_all()
         return
@@ -192,21 +200,21 @@ def _walk(  # noqa: C901  # a function less is a level of types less, see MAX_LE
 def _width(node: Node) -> int | None:
     """How many bytes every value takes; None if they differ, or if it is none."""
     match node:
-        case Boolean() | Real() | Fixed():
+        case BooleanNode() | RealNode() | FixedNode():
             least: int = node.least
             return least or None
-        case Decimal():
+        case DecimalNode():
             return node.size or None
     return None
 
 
 def _are_any_bytes_good(node: Node) -> bool:
     """Return whether values have a width, and all bytes of that width are one."""
-    return _width(node) is not None and not isinstance(node, Boolean)
+    return _width(node) is not None and not isinstance(node, BooleanNode)
 
 
 def _is_varint(node: Node) -> bool:
-    return isinstance(node, Number | Symbol)
+    return isinstance(node, NumberNode | SymbolNode)
 
 
 def _numbered(counts: Int64s) -> Int64s:
@@ -223,9 +231,9 @@ class _Blocks:
 
     node: Node
     path: str
-    whole: Cursor
+    whole: AvroCursor
     rows: Int64s
-    cursor: Cursor
+    cursor: AvroCursor
     left: Int64s
     block_end: Int64s
     counts: Int64s
@@ -235,7 +243,9 @@ class _Blocks:
     """Whether the items are skipped, so that they are checked here."""
 
     @classmethod
-    def of(cls, node: Node, path: str, cursor: Cursor, *, is_skipped: bool = False) -> "_Blocks":
+    def of(
+        cls, node: Node, path: str, cursor: AvroCursor, *, is_skipped: bool = False
+    ) -> "_Blocks":
         rows = np.flatnonzero(cursor.good)
         zeros = np.zeros(len(rows), np.int64)
         ends = np.full(len(rows), _NO_SIZE, np.int64)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.pipeline.decoders.avro import scalars
-from landfall.pipeline.decoders.avro.nested import Record, Union
+from landfall.pipeline.decoders.avro.nested import RecordNode, UnionNode
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.avro.plan import Tree, member_names
 from landfall.pipeline.decoders.avro.schema import Schema, kind_of
@@ -48,7 +48,7 @@ def branch_nodes(node: Node) -> tuple[tuple[Node, str], ...]:
     """
     if not _is_union_of_records(node):
         return ((node, ""),)
-    assert isinstance(node, Union), "checked"
+    assert isinstance(node, UnionNode), "checked"
     return tuple(zip(node.nodes, node.members or ("",), strict=True))
 
 
@@ -56,7 +56,7 @@ def rows_by_branch(node: Node, column: pa.Array) -> Iterator[BranchRows]:
     """Yield the rows of a union of records by their branches; none if it is another schema."""
     if not _is_union_of_records(node):
         return
-    assert isinstance(node, Union), "checked"
+    assert isinstance(node, UnionNode), "checked"
     parts = column.flatten() if node.members is not None else [column]
     is_null = np.ones(len(column), np.bool_)
     for number, (inner, member) in enumerate(branch_nodes(node)):
@@ -73,14 +73,14 @@ def rows_by_branch(node: Node, column: pa.Array) -> Iterator[BranchRows]:
             )
     rows = np.flatnonzero(is_null)
     if len(rows):
-        yield BranchRows(rows, scalars.Null(""), pa.nulls(len(rows)), None)
+        yield BranchRows(rows, scalars.NullNode(""), pa.nulls(len(rows)), None)
 
 
 def _is_union_of_records(node: Node) -> bool:
     return (
-        isinstance(node, Union)
+        isinstance(node, UnionNode)
         and bool(node.nodes)
-        and all(isinstance(inner, Record) for inner in node.nodes)
+        and all(isinstance(inner, RecordNode) for inner in node.nodes)
     )
 
 
@@ -113,5 +113,5 @@ def _both(left: Tree, right: Tree) -> Tree:
 
 def within(path: Sequence[str], node: Node, member: str) -> tuple[str, ...]:
     """Return where a path leads in the record of a branch."""
-    is_field = isinstance(node, Record) and path[0] in node.names
+    is_field = isinstance(node, RecordNode) and path[0] in node.names
     return tuple(path[1:] if member and path[0] == member and not is_field else path)

@@ -92,7 +92,7 @@ class ErrorTexts:
         return self._codes[text]
 
 
-class Cursor:
+class AvroCursor:
     """Positions in records, shape (rows,).
 
     Attributes:
@@ -159,29 +159,29 @@ class Cursor:
             self.at = start + size
         return start
 
-    def select(self, rows: Int64s) -> "Cursor":
+    def select(self, rows: Int64s) -> "AvroCursor":
         """A cursor on some rows; ``join`` puts it back."""
-        part = Cursor(self.data, self.at[rows], self.end[rows], self.texts)
+        part = AvroCursor(self.data, self.at[rows], self.end[rows], self.texts)
         part.errors = self.errors[rows]
         part.depth = self.depth
         return part
 
-    def join(self, part: "Cursor", rows: Int64s) -> None:
+    def join(self, part: "AvroCursor", rows: Int64s) -> None:
         """Move the rows to where ``part``, made by ``select(rows)``, is now."""
         self.at, self.errors = self.at.copy(), self.errors.copy()
         self.at[rows], self.errors[rows] = part.at, part.errors
 
-    def items(self, owners: Int64s, starts: Int64s) -> "Cursor":
+    def items(self, owners: Int64s, starts: Int64s) -> "AvroCursor":
         """A cursor with a row for each value that begins at ``starts`` in the row ``owners``."""
         end = self.end[owners]
         # Where the next one begins, so that an item with an error does not move past it.
         has_next = np.flatnonzero(owners[1:] == owners[:-1])
         end[has_next] = starts[has_next + 1]
-        part = Cursor(self.data, starts, end, self.texts)
+        part = AvroCursor(self.data, starts, end, self.texts)
         part.depth = self.depth
         return part
 
-    def absorb(self, items: "Cursor", owners: Int64s) -> None:
+    def absorb(self, items: "AvroCursor", owners: Int64s) -> None:
         """Make the rows bad in which an item is; the first error of a row counts."""
         wrong = np.flatnonzero(items.errors >= 0)[::-1]
         if not len(wrong):

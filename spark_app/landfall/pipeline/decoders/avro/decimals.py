@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from landfall.pipeline.decimal_texts import decimal_texts
-from landfall.pipeline.decoders.avro.cursor import Bools, Cursor
+from landfall.pipeline.decoders.avro.cursor import AvroCursor, Bools
 from landfall.pipeline.decoders.avro.node import OneRecord, quoted
 from landfall.pipeline.records import Int64s
 
@@ -23,7 +23,7 @@ def decimal_type(precision: int, scale: int) -> pa.DataType:
 
 
 @dataclass(frozen=True)
-class Decimal:
+class DecimalNode:
     """Logical type ``decimal`` on bytes, or on a fixed of ``size`` bytes."""
 
     path: str
@@ -34,7 +34,7 @@ class Decimal:
     def least(self) -> int:
         return self.size or 1
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         start, sizes = self._ranges(cursor)
         words = np.zeros((len(cursor), self.arrow.bit_width // 64), np.int64)
         wrong = (sizes == 0) & cursor.good
@@ -58,7 +58,7 @@ class Decimal:
         words[wrong] = 0
         return pa.Array.from_buffers(self.arrow, len(cursor), [None, pa.py_buffer(words)])
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         if cursor.data.is_strict:
             self.read(cursor)
         else:
@@ -73,7 +73,7 @@ class Decimal:
     def text(self, column: pa.Array) -> pa.StringArray:
         return quoted(decimal_texts(column))
 
-    def _ranges(self, cursor: Cursor) -> tuple[Int64s, Int64s]:
+    def _ranges(self, cursor: AvroCursor) -> tuple[Int64s, Int64s]:
         if self.size is not None:
             start = cursor.jump(self.size, self.path)
             return start, np.where(cursor.good, self.size, 0)
@@ -86,7 +86,7 @@ class Decimal:
         self,
         words: Int64s,
         wrong: Bools,
-        cursor: Cursor,
+        cursor: AvroCursor,
         rows: Int64s,
         ranges: tuple[Int64s, Int64s],
     ) -> None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from landfall.pipeline.decoders.avro import scalars
 from landfall.pipeline.decoders.avro import schema as avro
-from landfall.pipeline.decoders.avro.decimals import Decimal, decimal_type
+from landfall.pipeline.decoders.avro.decimals import DecimalNode, decimal_type
 from landfall.pipeline.decoders.avro.node import Node
 
 _ARROW: Mapping[str, pa.DataType] = {
@@ -44,17 +44,17 @@ def primitive_node(w: avro.Primitive, r: avro.Primitive, path: str, *, common: b
     arrow = _arrow(r)
     match w.type:
         case "null":
-            return scalars.Null(path)
+            return scalars.NullNode(path)
         case "boolean":
-            return scalars.Boolean(path)
+            return scalars.BooleanNode(path)
         case "int" | "long":
-            return scalars.Number(path, w.type == "int", arrow, common=common)
+            return scalars.NumberNode(path, w.type == "int", arrow, common=common)
         case "float" | "double":
-            return scalars.Real(path, w.type == "float", arrow)
+            return scalars.RealNode(path, w.type == "float", arrow)
     if r.logical is not None and r.logical.name == "decimal":
-        return Decimal(path, None, arrow)
+        return DecimalNode(path, None, arrow)
     is_uuid = r.logical is not None and r.logical.name == "uuid"
-    return scalars.Text(path, arrow, is_uuid=is_uuid, common=common)
+    return scalars.TextNode(path, arrow, is_uuid=is_uuid, common=common)
 
 
 def _arrow(r: avro.Primitive) -> pa.DataType:
@@ -74,7 +74,7 @@ def _arrow(r: avro.Primitive) -> pa.DataType:
 def fixed_node(r: avro.Fixed, path: str, *, common: bool) -> Node:
     """Return the node for a fixed of this size."""
     if r.logical is None:
-        return scalars.Fixed(path, r.size, pa.binary(), common=common)
+        return scalars.FixedNode(path, r.size, pa.binary(), common=common)
     if r.logical.name == "uuid":
-        return scalars.Fixed(path, r.size, pa.string())
-    return Decimal(path, r.size, decimal_type(r.logical.precision, r.logical.scale))
+        return scalars.FixedNode(path, r.size, pa.string())
+    return DecimalNode(path, r.size, decimal_type(r.logical.precision, r.logical.scale))

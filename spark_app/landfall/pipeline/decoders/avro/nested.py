@@ -18,7 +18,7 @@ from landfall.pipeline.decoders.avro.blocks import (
     skip_items,
     walk_blocks,
 )
-from landfall.pipeline.decoders.avro.cursor import Cursor
+from landfall.pipeline.decoders.avro.cursor import AvroCursor
 from landfall.pipeline.decoders.avro.node import (
     MAX_LEVELS,
     Malformed,
@@ -27,14 +27,14 @@ from landfall.pipeline.decoders.avro.node import (
     quoted,
     spread,
 )
-from landfall.pipeline.decoders.avro.scalars import Number
+from landfall.pipeline.decoders.avro.scalars import NumberNode
 from landfall.pipeline.records import Int64s
 
 _STRING = pa.string()
 
 
 @dataclass(frozen=True)
-class Step:
+class FieldStep:
     """A field that the writer wrote; ``name`` is the reader's, None if it is not wanted."""
 
     node: Node
@@ -42,7 +42,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Record:
+class RecordNode:
     """Type ``record``, with the wanted fields.
 
     Attributes:
@@ -54,14 +54,14 @@ class Record:
     """
 
     path: str
-    steps: tuple[Step, ...]
+    steps: tuple[FieldStep, ...]
     defaults: dict[str, pa.Array]
     names: tuple[str, ...]
     nodes: tuple[Node, ...]
     arrow: pa.DataType
     least: int
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         columns: dict[str, pa.Array] = {}
         for step in self.steps:
             if step.name is None:
@@ -72,7 +72,7 @@ class Record:
             columns[name] = default.take(pa.array(np.zeros(len(cursor), np.int64)))
         return struct([columns[name] for name in self.names], self.arrow, len(cursor))
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         for step in self.steps:
             step.node.skip(cursor)
 
@@ -89,7 +89,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Branch:
+class UnionBranch:
     """A branch of the writer's union.
 
     Attributes:
@@ -104,7 +104,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Union:
+class UnionNode:
     """Type ``union``: a value of one type and maybe null, or a struct with a member for each type.
 
     Attributes:
@@ -115,7 +115,7 @@ class Union:
     """
 
     path: str
-    branches: tuple[Branch, ...]
+    branches: tuple[UnionBranch, ...]
     is_tagged: bool
     members: tuple[str, ...] | None
     nodes: tuple[Node, ...]
@@ -125,7 +125,7 @@ class Union:
     def least(self) -> int:
         return 1 if self.is_tagged else self.branches[0].node.least
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         numbers = self._numbers(cursor)
         parts: dict[int, list[tuple[Int64s, pa.Array]]] = {}
         for number, branch in enumerate(self.branches):
@@ -145,7 +145,7 @@ class Union:
                 present[rows] = True
         return struct(columns, self.arrow, len(cursor), pa.array(~present))
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         numbers = self._numbers(cursor)
         for number, branch in enumerate(self.branches):
             rows = np.flatnonzero((numbers == number) & cursor.good)
@@ -172,7 +172,7 @@ class Union:
             made = pc.if_else(part.is_valid(), tagged, made)
         return made
 
-    def _numbers(self, cursor: Cursor) -> Int64s:
+    def _numbers(self, cursor: AvroCursor) -> Int64s:
         if not self.is_tagged:
             return np.zeros(len(cursor), np.int64)
         numbers = cursor.numbers(self.path)
@@ -180,7 +180,7 @@ class Union:
         cursor.fail(wrong, f"{self.path}: unknown branch of a union")
         return numbers
 
-    def _branch(self, branch: Branch, rows: Int64s, cursor: Cursor) -> pa.Array | None:
+    def _branch(self, branch: UnionBranch, rows: Int64s, cursor: AvroCursor) -> pa.Array | None:
         if not len(rows):
             return None
         if branch.refusal is not None:
@@ -197,7 +197,7 @@ class Union:
 
 
 @dataclass(frozen=True)
-class Array:
+class ArrayNode:
     """Type ``array``."""
 
     path: str
@@ -205,11 +205,11 @@ class Array:
     arrow: pa.DataType
     least: int = 1
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         offsets, values = read_items(self.items, self.path, cursor)
         return pa.ListArray.from_arrays(offsets, values, type=self.arrow)
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         skip_items(self.items, self.path, cursor)
 
     def walk(self, record: OneRecord, at: int) -> int:
@@ -220,7 +220,7 @@ class Array:
 
 
 @dataclass(frozen=True)
-class Map:
+class MapNode:
     """Type ``map``; ``entries`` reads a key and a value.
 
     Of a key that comes twice the last value counts, at the place of the first one, as in Avro's
@@ -228,15 +228,15 @@ class Map:
     """
 
     path: str
-    entries: Record
+    entries: RecordNode
     arrow: pa.DataType
     least: int = 1
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         offsets, values = read_items(self.entries, self.path, cursor)
         return last_values(pa.MapArray.from_arrays(offsets, values.field(0), values.field(1)))
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         skip_items(self.entries, self.path, cursor)
 
     def walk(self, record: OneRecord, at: int) -> int:
@@ -248,7 +248,7 @@ class Map:
 
 
 @dataclass
-class Recursive:
+class RecursiveNode:
     """A type inside itself: its values are columns of JSON, for a column's type has an end.
 
     Attributes:
@@ -262,7 +262,7 @@ class Recursive:
     arrow: pa.DataType = _STRING
     least: int = 1
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         assert self.target is not None, "compiled"
         rows = self._enter(cursor)
         if not len(rows):
@@ -273,7 +273,7 @@ class Recursive:
         cursor.join(part, rows)
         return spread(texts, rows, len(cursor))
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         assert self.target is not None, "compiled"
         rows = self._enter(cursor)
         if len(rows):
@@ -294,15 +294,15 @@ class Recursive:
     def text(self, column: pa.Array) -> pa.StringArray:
         return column.fill_null("null")
 
-    def _enter(self, cursor: Cursor) -> Int64s:
+    def _enter(self, cursor: AvroCursor) -> Int64s:
         if cursor.depth + self.levels > MAX_LEVELS:
             cursor.fail(cursor.good, f"{self.path}: nested more than {MAX_LEVELS} levels deep")
         return np.flatnonzero(cursor.good)
 
 
-def read_items(node: Node, path: str, cursor: Cursor) -> tuple[pa.Array, pa.Array]:
+def read_items(node: Node, path: str, cursor: AvroCursor) -> tuple[pa.Array, pa.Array]:
     """Return the offsets of each row's items, and the items of all rows."""
-    if isinstance(node, Number) and node.takes_any:
+    if isinstance(node, NumberNode) and node.takes_any:
         owners, numbers = read_numbers(node, path, cursor)
         values = node.column(numbers)
     else:

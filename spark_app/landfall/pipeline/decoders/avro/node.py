@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from landfall.pipeline.decoders.avro.cursor import ENDS, Cursor
+from landfall.pipeline.decoders.avro.cursor import ENDS, AvroCursor
 from landfall.pipeline.records import Int64s
 
 MAX_LEVELS = 200
@@ -40,11 +40,11 @@ class Node(Protocol):
         """The fewest bytes that a value takes."""
         ...
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         """Return a value for each row; values of bad rows mean nothing."""
         ...
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         """Move each row past its value."""
         ...
 

@@ -7,7 +7,7 @@ each. ``plan`` has the types of columns.
 
 import pyarrow as pa
 
-from landfall.pipeline.decoders.avro.nested import Record, Union
+from landfall.pipeline.decoders.avro.nested import RecordNode, UnionNode
 from landfall.pipeline.decoders.avro.node import Node
 
 VALUE = "value"
@@ -24,6 +24,6 @@ def own_columns(node: Node, column: pa.Array) -> pa.RecordBatch:
 
 def is_record(node: Node) -> bool:
     """Return whether the values have named fields: records, or a union of one record and null."""
-    if isinstance(node, Union) and node.members is None and node.nodes:
+    if isinstance(node, UnionNode) and node.members is None and node.nodes:
         node = node.nodes[0]
-    return isinstance(node, Record)
+    return isinstance(node, RecordNode)

@@ -12,7 +12,7 @@ from landfall.pipeline.records import FieldValues, Int64s
 
 
 @dataclass(frozen=True)
-class Part:
+class AvroPart:
     """Some rows, and what the later stages want of them.
 
     Attributes:
@@ -32,7 +32,7 @@ class Part:
     by_schema: tuple[SchemaRows, ...] = ()
 
 
-def empty_part(rows: Int64s, wanted: Wanted, error: str | None = None) -> Part:
+def empty_part(rows: Int64s, wanted: Wanted, error: str | None = None) -> AvroPart:
     """Rows with everything absent: tombstones, or with an error rows without a schema."""
     none: FieldValues = pa.nulls(len(rows), pa.string())
     columns = None
@@ -42,7 +42,7 @@ def empty_part(rows: Int64s, wanted: Wanted, error: str | None = None) -> Part:
         columns = pa.record_batch(nulls, schema=pa.schema(fields))
     errors = {} if error is None else dict.fromkeys(range(len(rows)), error)
     payloads = pa.nulls(len(rows), pa.binary()) if wanted.json else None
-    return Part(
+    return AvroPart(
         rows=rows,
         fields=dict.fromkeys(wanted.fields, none),
         columns=columns,
@@ -51,7 +51,7 @@ def empty_part(rows: Int64s, wanted: Wanted, error: str | None = None) -> Part:
     )
 
 
-def merge(parts: Sequence[Part], wanted: Wanted) -> Part:
+def merge(parts: Sequence[AvroPart], wanted: Wanted) -> AvroPart:
     """Return all rows as one part; every row must be in exactly one."""
     if len(parts) == 1:
         return parts[0]
@@ -64,7 +64,7 @@ def merge(parts: Sequence[Part], wanted: Wanted) -> Part:
         columns = pa.concat_batches(batches).take(positions)
     if wanted.json:
         payloads = pa.concat_arrays([part.payloads for part in parts]).take(positions)
-    return Part(
+    return AvroPart(
         rows=rows[order],
         fields={
             path: _merge_values([part.fields[path] for part in parts], order)

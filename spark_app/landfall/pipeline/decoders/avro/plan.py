@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from landfall.pipeline.decoders.avro import scalars
 from landfall.pipeline.decoders.avro import schema as avro
-from landfall.pipeline.decoders.avro.cursor import Cursor, Data, ErrorTexts
+from landfall.pipeline.decoders.avro.cursor import AvroCursor, Data, ErrorTexts
 from landfall.pipeline.decoders.avro.defaults import encode_default
 from landfall.pipeline.decoders.avro.leaves import (
     PROMOTED,
@@ -29,13 +29,13 @@ from landfall.pipeline.decoders.avro.leaves import (
     primitive_node,
 )
 from landfall.pipeline.decoders.avro.nested import (
-    Array,
-    Branch,
-    Map,
-    Record,
-    Recursive,
-    Step,
-    Union,
+    ArrayNode,
+    FieldStep,
+    MapNode,
+    RecordNode,
+    RecursiveNode,
+    UnionBranch,
+    UnionNode,
 )
 from landfall.pipeline.decoders.avro.node import MAX_LEVELS, Node
 from landfall.pipeline.decoders.avro.schema import Schema, Type, kind_of, short_name
@@ -70,7 +70,7 @@ def compile_schema(
     """
     reader = reader or writer
     try:
-        return _Compiler(writer, reader, _Count(), common).node(
+        return _Compiler(writer, reader, _NodeCount(), common).node(
             writer.root, reader.root, wanted, ""
         )
     except RecursionError:
@@ -78,7 +78,7 @@ def compile_schema(
 
 
 @dataclass
-class _Count:
+class _NodeCount:
     """Nodes made so far, the level of the one that is being made, and the deepest one."""
 
     nodes: int = 0
@@ -103,11 +103,11 @@ _Key: TypeAlias = tuple[str, str]
 class _Compiler:
     writer: Schema
     reader: Schema
-    count: _Count
+    count: _NodeCount
     common: bool = False
     open: frozenset[_Key] = frozenset()
     """Records that the current one is inside of."""
-    cells: dict[tuple[_Key, bool], Recursive] = field(default_factory=dict)
+    cells: dict[tuple[_Key, bool], RecursiveNode] = field(default_factory=dict)
 
     def node(self, writer: Type, reader: Type, wanted: Tree, path: str) -> Node:
         """Return the node for a pair of types."""
@@ -131,13 +131,13 @@ class _Compiler:
                 return self._maybe_recursive(w, r, wanted, path)
             case avro.Array(), avro.Array():
                 items = self.node(w.items, r.items, _inside(wanted), f"{path}[]")
-                return Array(path, items, pa.list_(items.arrow))
+                return ArrayNode(path, items, pa.list_(items.arrow))
             case avro.Map(), avro.Map():
                 return self._map(w, r, wanted, path)
             case avro.Enum(), avro.Enum() if _same_name(w, r):
                 known = set(r.symbols)
                 symbols = (each if each in known else r.default for each in w.symbols)
-                return scalars.Symbol(path, tuple(symbols))
+                return scalars.SymbolNode(path, tuple(symbols))
             case avro.Fixed(), avro.Fixed() if w.size == r.size and _same_name(w, r):
                 return fixed_node(r, path, common=self.common)
         raise IncompatibleError(f"{path or 'schema'}: {_named(w)} cannot be read as {_named(r)}")
@@ -149,7 +149,7 @@ class _Compiler:
             return replace(self, open=self.open | {key}).record(w, r, wanted, path)
         is_skipped = wanted is not ALL
         if (key, is_skipped) not in self.cells:
-            cell = self.cells[key, is_skipped] = Recursive(path)
+            cell = self.cells[key, is_skipped] = RecursiveNode(path)
             inner = replace(self, open=frozenset({key}))
             # A record is one level, and what is in it down to its own cell are more.
             level, deepest = self.count.level, self.count.deepest
@@ -159,7 +159,7 @@ class _Compiler:
             self.count.deepest = max(deepest, self.count.deepest)
         return self.cells[key, is_skipped]
 
-    def record(self, w: avro.Record, r: avro.Record, wanted: Tree, path: str) -> Record:
+    def record(self, w: avro.Record, r: avro.Record, wanted: Tree, path: str) -> RecordNode:
         """Return the node for a pair of records that are not inside themselves."""
         places = {each.name: index for index, each in enumerate(w.fields)}
         found = {id(of): _source(places, of) for of in r.fields}
@@ -171,10 +171,10 @@ class _Compiler:
             inside = f"{path}.{each.name}".lstrip(".")
             tree = NOTHING if of is None or wanted == NOTHING else _of_member(wanted, of.name)
             if of is None or tree == NOTHING:
-                steps.append(Step(self._skipped(each.type, inside), None))
+                steps.append(FieldStep(self._skipped(each.type, inside), None))
             else:
                 node = self.node(each.type, of.type, tree, inside)
-                steps.append(Step(node, of.name))
+                steps.append(FieldStep(node, of.name))
                 nodes[of.name] = node
         defaults = {}
         for of in r.fields:
@@ -188,7 +188,7 @@ class _Compiler:
                 if tree != NOTHING:
                     nodes[of.name], defaults[of.name] = self._default(of, tree, inside)
         names = tuple(of.name for of in r.fields if of.name in nodes)
-        return Record(
+        return RecordNode(
             path=path,
             steps=tuple(steps),
             defaults=defaults,
@@ -214,19 +214,19 @@ class _Compiler:
         encoded = encode_default(self.reader, of.type, of.default, path)
         data = Data.of(np.frombuffer(encoded, np.uint8))
         ends = np.array([len(encoded)], np.int64)
-        cursor = Cursor(data, np.zeros(1, np.int64), ends, ErrorTexts())
+        cursor = AvroCursor(data, np.zeros(1, np.int64), ends, ErrorTexts())
         column = node.read(cursor)
         if not cursor.good[0]:
             raise IncompatibleError(f"{path}: default: {cursor.texts.texts[cursor.errors[0]]}")
         return node, column
 
-    def _map(self, w: avro.Map, r: avro.Map, wanted: Tree, path: str) -> Map:
+    def _map(self, w: avro.Map, r: avro.Map, wanted: Tree, path: str) -> MapNode:
         values = self.node(w.values, r.values, _inside(wanted), f"{path}{{}}")
-        key = scalars.Text(path, pa.string())
+        key = scalars.TextNode(path, pa.string())
         names, nodes = ("key", "value"), (key, values)
-        steps = tuple(Step(node, name) for node, name in zip(nodes, names, strict=True))
+        steps = tuple(FieldStep(node, name) for node, name in zip(nodes, names, strict=True))
         arrow = pa.struct([("key", pa.string()), ("value", values.arrow)])
-        entries = Record(
+        entries = RecordNode(
             path=path,
             steps=steps,
             defaults={},
@@ -235,7 +235,7 @@ class _Compiler:
             arrow=arrow,
             least=1 + values.least,
         )
-        return Map(path, entries, pa.map_(pa.string(), values.arrow))
+        return MapNode(path, entries, pa.map_(pa.string(), values.arrow))
 
     def _union(self, w: Type, r: Type, wanted: Tree, path: str) -> Node:
         is_tagged = isinstance(w, avro.Union)
@@ -265,7 +265,7 @@ class _Compiler:
             if types
             else pa.null()
         )
-        return Union(
+        return UnionNode(
             path=path,
             branches=branches,
             is_tagged=is_tagged,
@@ -274,14 +274,14 @@ class _Compiler:
             arrow=arrow,
         )
 
-    def _checked(self, branch: Branch, nodes: list[Node], path: str) -> Branch:
+    def _checked(self, branch: UnionBranch, nodes: list[Node], path: str) -> UnionBranch:
         """The branch, refused if its column differs from its member's."""
         if branch.member is None or branch.node.arrow == nodes[branch.member].arrow:
             return branch
         # Two recursive types of the writer's can be one of the reader's, and begin to be JSON at
         # different places.
         refusal = f"{path or 'schema'}: two branches of the union make different columns"
-        return Branch(branch.node, None, refusal)
+        return UnionBranch(branch.node, None, refusal)
 
     def _reader_node(self, type_: Type, wanted: Tree, path: str) -> Node:
         """The node that has the reader's column, and makes JSON of it."""
@@ -302,21 +302,21 @@ class _Compiler:
         readers: tuple[Type, ...],
         members: tuple[list[Type], tuple[str, ...], Tree],
         path: str,
-    ) -> Branch:
+    ) -> UnionBranch:
         present, names, wanted = members
         chosen = self._chosen(type_, readers)
         if chosen is None:
             named = _named(self.writer.resolve(type_))
             refusal = f"{path or 'schema'}: {named} is not in the reader's union"
-            return Branch(self._skipped(type_, path), None, refusal)
+            return UnionBranch(self._skipped(type_, path), None, refusal)
         if kind_of(chosen) == "null":
-            return Branch(scalars.Null(path), None)
+            return UnionBranch(scalars.NullNode(path), None)
         member = next(i for i, each in enumerate(present) if each is chosen)
         tree = _of_union(wanted, names[member], len(present) > 1)
         try:
-            return Branch(self.node(type_, chosen, tree, path), member)
+            return UnionBranch(self.node(type_, chosen, tree, path), member)
         except IncompatibleError as error:
-            return Branch(self._skipped(type_, path), None, str(error))
+            return UnionBranch(self._skipped(type_, path), None, str(error))
 
     def _chosen(self, type_: Type, readers: tuple[Type, ...]) -> Type | None:
         """The reader's branch for one of the writer's; None if there is none."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from landfall.pipeline.decoders.avro.cursor import Cursor, Data, ErrorTexts
+from landfall.pipeline.decoders.avro.cursor import AvroCursor, Data, ErrorTexts
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.records import Int64s
 
@@ -33,7 +33,7 @@ def read(node: Node, data: Data, start: Int64s, end: Int64s) -> tuple[pa.Array, 
         A column with a value for each row, and short messages by row. Values of rows with a message
         mean nothing.
     """
-    cursor = Cursor(data, start.copy(), end, ErrorTexts())
+    cursor = AvroCursor(data, start.copy(), end, ErrorTexts())
     column = node.read(cursor)
     cursor.fail(cursor.at != cursor.end, "bytes left over after the value")
     errors = {

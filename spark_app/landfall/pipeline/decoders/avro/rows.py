@@ -25,7 +25,7 @@ from landfall.pipeline.decoders.avro.complete import digest
 from landfall.pipeline.decoders.avro.cursor import Data
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.avro.own_columns import own_columns
-from landfall.pipeline.decoders.avro.parts import Part, empty_part, merge
+from landfall.pipeline.decoders.avro.parts import AvroPart, empty_part, merge
 from landfall.pipeline.decoders.avro.plan import ALL, Tree, compile_schema
 from landfall.pipeline.decoders.avro.reading import payload_data, read
 from landfall.pipeline.decoders.avro.schema import Named, Schema, kind_of
@@ -51,7 +51,7 @@ class UnknownSchemaError(Exception):
     """No schema has this id, or it cannot be used; the message names the problem and the id."""
 
 
-class Schemas(Protocol):
+class AvroSchemas(Protocol):
     """Where schemas come from."""
 
     def resolve(self, topic: str, schema_id: SchemaId) -> tuple[Schema, Schema | None]:
@@ -95,7 +95,7 @@ class AvroRows:
         framing: where the ids of schemas are; None if payloads have none.
     """
 
-    schemas: Schemas
+    schemas: AvroSchemas
     wanted: Wanted
     framing: Framing | None
     _compiled: BoundedCache[tuple[str, SchemaId], _Compiled | str] = field(
@@ -162,7 +162,7 @@ class AvroRows:
         guids = {number: guid for guid, number in numbers.items()}
         return of_codes[frames.codes + 1], frames.errors, frames.header_bytes, guids
 
-    def _tombstones(self, rows: Int64s, topic: str) -> Part:
+    def _tombstones(self, rows: Int64s, topic: str) -> AvroPart:
         if not self.wanted.by_schema:
             return empty_part(rows, self.wanted)
         if self.wanted.bodies:
@@ -179,7 +179,7 @@ class AvroRows:
 
     def _part(
         self, rows: Int64s, key: tuple[str, SchemaId], data: Data, ranges: tuple[Int64s, Int64s]
-    ) -> tuple[Part, bool]:
+    ) -> tuple[AvroPart, bool]:
         """Return the wanted parts of the rows with an id, and whether its schema exists."""
         try:
             found = self._compile(key)
@@ -196,7 +196,7 @@ class AvroRows:
 
     def _of_column(
         self, rows: Int64s, found: _Compiled, column: pa.Array, errors: Mapping[int, str]
-    ) -> Part:
+    ) -> AvroPart:
         branches = [*rows_by_branch(found.node, column)]
         if branches:
             names = (*found.names, None)
@@ -215,7 +215,7 @@ class AvroRows:
         # What is wrong with a row as a whole comes first: its values mean nothing then.
         return replace(part, rows=rows, errors={**part.errors, **errors}, by_schema=by_schema)
 
-    def _of_records(self, branch: BranchRows, name: str | None) -> Part:
+    def _of_records(self, branch: BranchRows, name: str | None) -> AvroPart:
         """Return the wanted parts of rows of one type; nulls of a union have no name."""
         wanted = self.wanted
         rows = branch.rows
@@ -241,7 +241,7 @@ class AvroRows:
         elif wanted.json:
             payloads, of_json = json_objects(node, column)
             wrong = {**of_json, **wrong}
-        return Part(rows=rows, fields=fields, columns=columns, payloads=payloads, errors=wrong)
+        return AvroPart(rows=rows, fields=fields, columns=columns, payloads=payloads, errors=wrong)
 
     def _compile(self, key: tuple[str, SchemaId]) -> _Compiled | str:
         """The compiled schema, or why the rows with this id are bad.

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.pipeline import common_values
-from landfall.pipeline.decoders.avro.cursor import Cursor
+from landfall.pipeline.decoders.avro.cursor import AvroCursor
 from landfall.pipeline.decoders.avro.node import Malformed, OneRecord, quoted, spread
 from landfall.pipeline.records import Int64s
 
@@ -25,17 +25,17 @@ _DAY: Mapping[pa.DataType, int] = {pa.time32("ms"): 86_400_000, pa.time64("us"):
 
 
 @dataclass(frozen=True)
-class Null:
+class NullNode:
     """Type ``null``."""
 
     path: str
     arrow: pa.DataType = _NULL
     least: int = 0
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         return pa.nulls(len(cursor))
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         pass
 
     def walk(self, record: OneRecord, at: int) -> int:  # noqa: ARG002  # nothing is read
@@ -46,19 +46,19 @@ class Null:
 
 
 @dataclass(frozen=True)
-class Boolean:
+class BooleanNode:
     """Type ``boolean``: a byte that is 0 or 1."""
 
     path: str
     arrow: pa.DataType = _BOOL
     least: int = 1
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         bytes_ = cursor.data.bytes[cursor.jump(1, self.path)]
         cursor.fail(bytes_ > 1, f"{self.path}: a boolean that is neither 0 nor 1")
         return pa.array(bytes_ == 1)
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         bytes_ = cursor.data.bytes[cursor.jump(1, self.path)]
         cursor.fail(bytes_ > 1, f"{self.path}: a boolean that is neither 0 nor 1")
 
@@ -73,7 +73,7 @@ class Boolean:
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberNode:
     """Types ``int`` and ``long``, also as dates and times, or promoted to another number."""
 
     path: str
@@ -82,10 +82,10 @@ class Number:
     least: int = 1
     common: bool = False
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         return self._checked(self.numbers(cursor), cursor)
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         numbers = self.numbers(cursor)
         if cursor.data.is_strict and self.arrow in _DAY:
             self._checked(numbers, cursor)
@@ -109,7 +109,7 @@ class Number:
         storage = pa.int32() if self.arrow.bit_width == 32 else pa.int64()
         return column.view(storage).cast(pa.string()).fill_null("null")
 
-    def numbers(self, cursor: Cursor) -> Int64s:
+    def numbers(self, cursor: AvroCursor) -> Int64s:
         """Read numbers of its size."""
         numbers = cursor.numbers(self.path)
         if self.is_int:
@@ -130,7 +130,7 @@ class Number:
         is_dated = pa.types.is_date(self.arrow) or pa.types.is_timestamp(self.arrow)
         return bool(self.common and is_dated)
 
-    def _checked(self, numbers: Int64s, cursor: Cursor) -> pa.Array:
+    def _checked(self, numbers: Int64s, cursor: AvroCursor) -> pa.Array:
         if self.arrow in _DAY:
             wrong = (numbers < 0) | (numbers >= _DAY[self.arrow])
             cursor.fail(wrong, f"{self.path}: not a time of day")
@@ -138,7 +138,7 @@ class Number:
         column = self.column(numbers)
         return self._of_calendar(column, cursor) if self._has_calendar else column
 
-    def _of_calendar(self, column: pa.Array, cursor: Cursor) -> pa.Array:
+    def _of_calendar(self, column: pa.Array, cursor: AvroCursor) -> pa.Array:
         outside = common_values.out_of_calendar(column)
         if not len(outside):
             return column
@@ -149,7 +149,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Real:
+class RealNode:
     """Types ``float`` and ``double``, or a float promoted to double."""
 
     path: str
@@ -160,13 +160,13 @@ class Real:
     def least(self) -> int:
         return 4 if self.is_float else 8
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         data = cursor.data.floats if self.is_float else cursor.data.doubles
         column = data[cursor.jump(self.least, self.path)]
         with np.errstate(invalid="ignore"):  # of a NaN that signals, a quiet one is made
             return pa.array(column.astype(self.arrow.to_pandas_dtype(), copy=False))
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         cursor.jump(self.least, self.path)
 
     def walk(self, record: OneRecord, at: int) -> int:
@@ -177,7 +177,7 @@ class Real:
 
 
 @dataclass(frozen=True)
-class Text:
+class TextNode:
     """Types ``string`` and ``bytes``, each read as either. Text must be UTF-8 where it is read.
 
     With ``is_uuid`` text that is copied into files must be a UUID: libraries that make values of
@@ -190,7 +190,7 @@ class Text:
     is_uuid: bool = False
     common: bool = False
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         lengths = cursor.lengths(self.path)
         start = cursor.at
         cursor.at = start + lengths
@@ -203,7 +203,7 @@ class Text:
             cursor.fail(~is_one, f"{self.path}: not a UUID")
         return column
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         if self.is_uuid and cursor.data.is_strict:
             self.read(cursor)
             return
@@ -224,7 +224,7 @@ class Text:
     def text(self, column: pa.Array) -> pa.StringArray:
         return quoted(column) if self.arrow == pa.string() else _bytes_texts(column, self.common)
 
-    def _utf8(self, column: pa.BinaryArray, cursor: Cursor) -> pa.StringArray:
+    def _utf8(self, column: pa.BinaryArray, cursor: AvroCursor) -> pa.StringArray:
         try:
             return column.cast(pa.string())
         except pa.ArrowInvalid:
@@ -235,7 +235,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Fixed:
+class FixedNode:
     """Type ``fixed``; with ``arrow`` of type string a UUID of 16 bytes."""
 
     path: str
@@ -243,7 +243,7 @@ class Fixed:
     arrow: pa.DataType
     common: bool = False
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         start = cursor.jump(self.least, self.path)
         good = np.flatnonzero(cursor.good)
         # Only rows that have the bytes: the size is the schema's, and may be anything.
@@ -253,7 +253,7 @@ class Fixed:
             column = _uuids(column)
         return spread(column, good, len(cursor))
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         cursor.jump(self.least, self.path)
 
     def walk(self, record: OneRecord, at: int) -> int:
@@ -264,7 +264,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Symbol:
+class SymbolNode:
     """Type ``enum``: the index of a symbol.
 
     Attributes:
@@ -276,7 +276,7 @@ class Symbol:
     arrow: pa.DataType = _STRING
     least: int = 1
 
-    def read(self, cursor: Cursor) -> pa.Array:
+    def read(self, cursor: AvroCursor) -> pa.Array:
         numbers = self._numbers(cursor)
         column = pa.array(self.symbols, pa.string()).take(pa.array(numbers))
         if None in self.symbols:
@@ -284,7 +284,7 @@ class Symbol:
             cursor.fail(wrong, f"{self.path}: a symbol that the reader's schema does not have")
         return column
 
-    def skip(self, cursor: Cursor) -> None:
+    def skip(self, cursor: AvroCursor) -> None:
         self._numbers(cursor)
 
     def walk(self, record: OneRecord, at: int) -> int:
@@ -296,21 +296,21 @@ class Symbol:
     def text(self, column: pa.Array) -> pa.StringArray:
         return quoted(column)
 
-    def _numbers(self, cursor: Cursor) -> Int64s:
+    def _numbers(self, cursor: AvroCursor) -> Int64s:
         numbers = cursor.numbers(self.path)
         wrong = (numbers < 0) | (numbers >= len(self.symbols))
         cursor.fail(wrong, f"{self.path}: unknown symbol of an enum")
         return np.where(wrong, 0, numbers)
 
 
-def slices(cursor: Cursor, start: Int64s, end: Int64s) -> pa.BinaryArray:
+def slices(cursor: AvroCursor, start: Int64s, end: Int64s) -> pa.BinaryArray:
     """Return the bytes ``[start, end)`` of each row; the ranges follow each other in the data."""
     # Taking every second value copies the ranges in C++.
     return segments(cursor, start, end).take(pa.array(np.arange(0, 2 * len(start), 2)))
 
 
 def segments(
-    cursor: Cursor, start: Int64s, end: Int64s, *, are_gaps_null: bool = False
+    cursor: AvroCursor, start: Int64s, end: Int64s, *, are_gaps_null: bool = False
 ) -> pa.BinaryArray:
     """Return the ranges ``[start, end)`` and the gaps after them as one array, without a copy."""
     rows = len(start)

@@ -110,14 +110,14 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class NamedReference:
     """A named type that is defined elsewhere in the schema, maybe around this place."""
 
     name: str
 
 
 Named: TypeAlias = Record | Enum | Fixed
-Type: TypeAlias = Primitive | Named | Array | Map | Union | Reference
+Type: TypeAlias = Primitive | Named | Array | Map | Union | NamedReference
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Schema:
 
     def resolve(self, type_: Type) -> "Primitive | Named | Array | Map | Union":
         """Return the type itself, or the one that it refers to."""
-        return self.named[type_.name] if isinstance(type_, Reference) else type_
+        return self.named[type_.name] if isinstance(type_, NamedReference) else type_
 
 
 def parse_schema(text: str | bytes, references: Sequence[str | bytes] = ()) -> Schema:
@@ -265,7 +265,7 @@ class _Parser:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
         for candidate in (full, name):
             if candidate in self.named or candidate in self.open:
-                return Reference(candidate)
+                return NamedReference(candidate)
         raise ValueError(f"{where}: unknown type {name!r}")
 
     def _union(self, branches: Sequence[object], namespace: str, where: str) -> Union:

@@ -36,7 +36,7 @@ from landfall.pipeline import common_values
 from landfall.pipeline.decimal_texts import decimal_texts
 from landfall.pipeline.decoders import Path
 from landfall.pipeline.decoders.avro.branches import within
-from landfall.pipeline.decoders.avro.nested import Map, Record, Union
+from landfall.pipeline.decoders.avro.nested import MapNode, RecordNode, UnionNode
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.typed_columns import (
     TIMESTAMP,
@@ -54,13 +54,13 @@ _NONE: Errors = {}
 def follow(node: Node, column: pa.Array, path: Path) -> tuple[Node, pa.Array] | None:
     """Return what is at a path, null where it is absent; None if no value can have it."""
     for part in path:
-        if isinstance(node, Union) and node.members is None and node.nodes:
+        if isinstance(node, UnionNode) and node.members is None and node.nodes:
             node = node.nodes[0]
-        if isinstance(node, Record) and part in node.names:
+        if isinstance(node, RecordNode) and part in node.names:
             column, node = pc.struct_field(column, part), node.nodes[node.names.index(part)]
-        elif isinstance(node, Union) and node.members is not None and part in node.members:
+        elif isinstance(node, UnionNode) and node.members is not None and part in node.members:
             column, node = pc.struct_field(column, part), node.nodes[node.members.index(part)]
-        elif isinstance(node, Map):
+        elif isinstance(node, MapNode):
             column, node = pc.map_lookup(column, pa.scalar(part), "first"), node.entries.nodes[1]
         else:
             return None
@@ -110,7 +110,7 @@ def declared_columns(
 
 def json_objects(node: Node, column: pa.Array) -> tuple[pa.BinaryArray, Errors]:
     """Return each row as a JSON object, and errors by row."""
-    if not isinstance(node, Record | Map):
+    if not isinstance(node, RecordNode | MapNode):
         errors = dict.fromkeys(range(len(column)), "json: the schema is no record, so no object")
         return pa.nulls(len(column), pa.binary()), errors
     return node.text(column).cast(pa.binary()), _NONE

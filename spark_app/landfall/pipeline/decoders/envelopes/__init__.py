@@ -41,7 +41,7 @@ from landfall.pipeline.decoders.envelopes.opened import (
     UNREADABLE,
     Bad,
     KeyRule,
-    Opened,
+    OpenedEnvelope,
     Opener,
     Skipped,
     completed,
@@ -50,7 +50,7 @@ from landfall.pipeline.decoders.envelopes.opened import (
 )
 from landfall.pipeline.decoders.envelopes.schemas import ConnectTypes
 from landfall.pipeline.decoders.half_pairs import without_half_pairs
-from landfall.pipeline.decoders.json import Json
+from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.pipeline.decoders.typed_columns import TypedColumn, typed_columns
 from landfall.pipeline.pinned import PinnedFile, pinned_files
@@ -71,7 +71,7 @@ class Envelopes:
     payloads: Decoder | None
     keys: Decoder | None
     opener: Opener
-    rows: Json
+    rows: JsonDecoder
     of_schemas: ClassVar[tuple[Path, ...]] = (SCHEMA_ID, SCHEMA_NAME)
 
     @classmethod
@@ -91,7 +91,7 @@ class Envelopes:
         """
         paths = tuple(path for path in wanted.fields if path not in cls.of_schemas)
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
-        rows = Json.of({}, replace(wanted, fields=paths))
+        rows = JsonDecoder.of({}, replace(wanted, fields=paths))
         return cls(payloads, keys, _opener(decode, typed, has_keys=keys is not None), rows)
 
     @classmethod
@@ -115,7 +115,7 @@ class Envelopes:
         rows: list[bytes | None] = []
         errors: dict[int, str] = {}
         is_kept = np.ones(len(decoded.records), np.bool_)
-        of_keys: dict[int, Opened] = {}
+        of_keys: dict[int, OpenedEnvelope] = {}
         for row, payload in enumerate(decoded.records.values.to_pylist()):
             document = None
             try:
@@ -144,7 +144,7 @@ class Envelopes:
         landed = replace(decoded, records=decoded.records.with_values(bodies))
         return self.rows.decode_bodies(landed, bodies, errors)
 
-    def _opened(self, payload: bytes | None) -> Opened:
+    def _opened(self, payload: bytes | None) -> OpenedEnvelope:
         """Return the row of a payload.
 
         Raises:
@@ -167,7 +167,7 @@ class Envelopes:
     def _with_keys(
         self,
         records: Records,
-        opened: Mapping[int, Opened],
+        opened: Mapping[int, OpenedEnvelope],
         rows: list[bytes | None],
         errors: dict[int, str],
     ) -> None:
@@ -196,7 +196,7 @@ class Envelopes:
                 errors[row] = f"{self.opener.name}: key: {error}"
 
 
-def _with_key(opened: Opened, key: bytes | None) -> bytes:
+def _with_key(opened: OpenedEnvelope, key: bytes | None) -> bytes:
     """Return a row with what its rule takes of the key of its record.
 
     Raises:

@@ -37,7 +37,7 @@ from landfall.pipeline.decoders.envelopes.opened import (
     Bad,
     Document,
     KeyRule,
-    Opened,
+    OpenedEnvelope,
     Skipped,
     completed,
     inside_schema,
@@ -98,15 +98,15 @@ class ByFields:
     texts: Mapping[str, ColumnType] | None = None
     has_list: bool = False
 
-    def tombstone(self) -> Opened:
+    def tombstone(self) -> OpenedEnvelope:
         """Return the row of a deletion that has nothing else. Raises as ``Opener.read``."""
         if not self.is_deleted_by_tombstone:
             raise Skipped
         if not self.has_keys:
             raise Bad("a tombstone: set decode.key, and the deleted row is read of the key")
-        return Opened(b"{}", meta_of("d"), KeyRule.ABSENT)
+        return OpenedEnvelope(b"{}", meta_of("d"), KeyRule.ABSENT)
 
-    def read(self, payload: bytes) -> Opened:
+    def read(self, payload: bytes) -> OpenedEnvelope:
         """Return the row of a payload. Raises as ``Opener.read``."""
         document = inside_schema(DOCUMENT.decode(payload))
         op = self._op(document)
@@ -123,7 +123,7 @@ class ByFields:
         if row == b"{}" and not takes_key:
             raise Bad(f"{'.'.join(self.op)} {op!r:.20}: no row, and no key of one")
         rule = KeyRule.ABSENT if takes_key else KeyRule.NOTHING
-        return Opened(row, self._meta(document, letter), rule)
+        return OpenedEnvelope(row, self._meta(document, letter), rule)
 
     def _op(self, document: Document) -> str:
         value = _found(document, self.op)

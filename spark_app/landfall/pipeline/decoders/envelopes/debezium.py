@@ -34,13 +34,13 @@ from landfall.pipeline.decoders.envelopes.opened import (
     PATCH,
     Bad,
     KeyRule,
-    Opened,
+    OpenedEnvelope,
     Skipped,
     kind_of,
     meta_of,
 )
 from landfall.pipeline.decoders.envelopes.schemas import ConnectTypes
-from landfall.pipeline.decoders.envelopes.unavailable import Unavailable
+from landfall.pipeline.decoders.envelopes.unavailable import UnavailableValues
 
 _HEARTBEAT = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _TRANSACTION = frozenset({"status", "id", "event_count", "data_collections"})
@@ -89,11 +89,11 @@ class Debezium:
     name: str = "debezium"
     _problems: BoundedCache[bytes, str] = field(default_factory=BoundedCache, repr=False)
 
-    def tombstone(self) -> Opened:
+    def tombstone(self) -> OpenedEnvelope:
         """Return nothing: a deletion sends ``op`` d before it."""
         raise Skipped
 
-    def read(self, payload: bytes) -> Opened:
+    def read(self, payload: bytes) -> OpenedEnvelope:
         """Return the row of a change. Raises as ``Opener.read``."""
         change, problem = _CHANGE.decode(payload), ""
         if change.op is None and (inside := bytes(change.payload)):
@@ -114,8 +114,8 @@ class Debezium:
             if source.ts_ms is not None:
                 meta += b',"_source_ts":%d' % source.ts_ms
             meta += b',"_source":' + bytes(change.source)
-        row, marked = Unavailable(self.columns).without(opened.row)
-        return Opened(row, meta + marked, opened.of_key)
+        row, marked = UnavailableValues(self.columns).without(opened.row)
+        return OpenedEnvelope(row, meta + marked, opened.of_key)
 
     def _problem(self, schema: bytes) -> str:
         known = self._problems.get(schema)
@@ -123,7 +123,7 @@ class Debezium:
             known = self._problems.add(schema, self.types.problem(schema), len(schema))
         return known
 
-    def _row(self, change: _Change, *, is_mongodb: bool) -> Opened:
+    def _row(self, change: _Change, *, is_mongodb: bool) -> OpenedEnvelope:
         """Return the row that a change has.
 
         Raises:
@@ -134,19 +134,19 @@ class Debezium:
         text, meta = bytes(row), meta_of(op)
         if text.startswith(b'"'):
             text = mongodb.document(name, text)
-            return Opened(text, meta)
+            return OpenedEnvelope(text, meta)
         if text.startswith(b"{"):
             is_completed = op == "d" and self.has_keys and not is_mongodb
-            return Opened(text, meta, KeyRule.ABSENT if is_completed else KeyRule.NOTHING)
+            return OpenedEnvelope(text, meta, KeyRule.ABSENT if is_completed else KeyRule.NOTHING)
         if text == b"null" and op == "d":
             if not self.has_keys:
                 raise Bad("op d: before is null; set decode.key, and the row is read of the key")
-            return Opened(b"{}", meta, KeyRule.DOCUMENT if is_mongodb else KeyRule.ABSENT)
+            return OpenedEnvelope(b"{}", meta, KeyRule.DOCUMENT if is_mongodb else KeyRule.ABSENT)
         if text == b"null" and op == "u" and (patch := mongodb.patch(bytes(change.updated))):
             return self._patched(patch, meta)
         raise Bad(f"op {op}: {name} is {kind_of(text)}")
 
-    def _patched(self, patch: bytes, meta: bytes) -> Opened:
+    def _patched(self, patch: bytes, meta: bytes) -> OpenedEnvelope:
         if not self.has_keys:
             raise Bad("op u: after is null; set decode.key, and _id is read of the key")
         if self.columns and PATCH not in self.columns:
@@ -154,7 +154,7 @@ class Debezium:
                 "op u: a patch without the document; declare a column {name: _patch, type: Json}, "
                 "or set capture.mode: change_streams_update_full of the connector"
             )
-        return Opened(b"{}", meta + b',"_patch":' + patch, KeyRule.DOCUMENT)
+        return OpenedEnvelope(b"{}", meta + b',"_patch":' + patch, KeyRule.DOCUMENT)
 
 
 def without_op(payload: bytes) -> Exception:

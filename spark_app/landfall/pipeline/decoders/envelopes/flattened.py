@@ -39,12 +39,12 @@ from landfall.pipeline.decoders.envelopes.opened import (
     Bad,
     Document,
     KeyRule,
-    Opened,
+    OpenedEnvelope,
     Skipped,
     meta_of,
 )
 from landfall.pipeline.decoders.envelopes.schemas import ConnectTypes
-from landfall.pipeline.decoders.envelopes.unavailable import Unavailable
+from landfall.pipeline.decoders.envelopes.unavailable import UnavailableValues
 
 _OP, _DELETED, _SOURCE_TS = "__op", "__deleted", "__source_ts_ms"
 _ADDED = {OP: (_OP, "op"), SOURCE_TS: (_SOURCE_TS, "source.ts_ms")}
@@ -74,13 +74,13 @@ class Flattened:
                 "adds, such as __source_lsn"
             )
 
-    def tombstone(self) -> Opened:
+    def tombstone(self) -> OpenedEnvelope:
         """Return the row of a deletion that has nothing else. Raises as ``Opener.read``."""
         if not self.has_keys:
             raise Bad("a tombstone: set decode.key, and the deleted row is read of the key")
-        return Opened(b"{}", meta_of("d"), KeyRule.ABSENT)
+        return OpenedEnvelope(b"{}", meta_of("d"), KeyRule.ABSENT)
 
-    def read(self, payload: bytes) -> Opened:
+    def read(self, payload: bytes) -> OpenedEnvelope:
         """Return the row of a record. Raises as ``Opener.read``."""
         document, problem = DOCUMENT.decode(payload), ""
         if document.keys() == {"schema", "payload"}:
@@ -100,9 +100,11 @@ class Flattened:
         if problem:
             raise Bad(problem)
         meta = self._meta(document, letter or ("d" if is_deleted else None), is_deleted=is_deleted)
-        row, marked = Unavailable(self.columns).without(ENCODE(document))
+        row, marked = UnavailableValues(self.columns).without(ENCODE(document))
         is_completed = is_deleted and self.has_keys
-        return Opened(row, meta + marked, KeyRule.ABSENT if is_completed else KeyRule.NOTHING)
+        return OpenedEnvelope(
+            row, meta + marked, KeyRule.ABSENT if is_completed else KeyRule.NOTHING
+        )
 
     def _problem(self, schema: bytes) -> str:
         known = self._problems.get(schema)

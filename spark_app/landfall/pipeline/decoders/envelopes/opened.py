@@ -44,7 +44,7 @@ class KeyRule(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedEnvelope:
     """The row of an envelope.
 
     Attributes:
@@ -66,11 +66,11 @@ class Opener(Protocol):
         """Return what errors begin with."""
         ...
 
-    def tombstone(self) -> Opened:
+    def tombstone(self) -> OpenedEnvelope:
         """Return the row of a record without a payload. Raises as ``read``."""
         ...
 
-    def read(self, payload: bytes) -> Opened:
+    def read(self, payload: bytes) -> OpenedEnvelope:
         """Return the row of a payload.
 
         Raises:

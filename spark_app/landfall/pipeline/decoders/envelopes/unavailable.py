@@ -28,7 +28,7 @@ _VALUES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Unavailable:
+class UnavailableValues:
     """Takes such values out of rows.
 
     Attributes:

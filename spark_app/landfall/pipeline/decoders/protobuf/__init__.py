@@ -46,11 +46,11 @@ from landfall.pipeline.decoders import Decoded, Path, Wanted, arrow_values
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.protobuf.batches import Batches, handler_of
 from landfall.pipeline.decoders.protobuf.framing import frames
-from landfall.pipeline.decoders.protobuf.messages import Messages, array
-from landfall.pipeline.decoders.protobuf.own import OwnColumns
-from landfall.pipeline.decoders.protobuf.reading import MalformedError
+from landfall.pipeline.decoders.protobuf.messages import ProtobufMessages, array
+from landfall.pipeline.decoders.protobuf.own import ProtobufColumns
+from landfall.pipeline.decoders.protobuf.reading import MalformedMessageError
 from landfall.pipeline.decoders.protobuf.schema import (
-    Leaf,
+    ProtobufLeaf,
     index_path,
     is_single,
     load,
@@ -80,7 +80,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
 
 
 @dataclass(frozen=True)
-class Protobuf:
+class FixedProtobufDecoder:
     """Decodes Protobuf messages.
 
     Attributes:
@@ -96,17 +96,17 @@ class Protobuf:
     """
 
     indexes: tuple[int, ...] | None
-    messages: Messages
+    messages: ProtobufMessages
     batches: Batches | None
-    fields: Mapping[Path, Leaf]
-    columns: tuple[Leaf, ...]
+    fields: Mapping[Path, ProtobufLeaf]
+    columns: tuple[ProtobufLeaf, ...]
     wanted: Wanted
     files: tuple[PinnedFile, ...] = ()
-    own: OwnColumns | None = None
+    own: ProtobufColumns | None = None
     has_schemas: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Protobuf":
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "FixedProtobufDecoder":
         """Build the decoder.
 
         Raises:
@@ -122,13 +122,13 @@ class Protobuf:
         files = (pinned_as(name, sha256(data).hexdigest(), checked.sha256),) if name else ()
         descriptor = message_class(data, checked.message).DESCRIPTOR
         _check(wanted)
-        known: dict[object, Leaf] = {}
+        known: dict[object, ProtobufLeaf] = {}
         fields = {
             path: _field(descriptor, path, known) for path in wanted.fields if path != SCHEMA_NAME
         }
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         columns = tuple(_column(descriptor, column, known) for column in typed)
-        messages = Messages.of(
+        messages = ProtobufMessages.of(
             checked.message,
             data,
             proto_names=checked.proto_names,
@@ -145,7 +145,7 @@ class Protobuf:
             columns=columns,
             wanted=wanted,
             files=files,
-            own=OwnColumns.of(descriptor, messages, handler) if wanted.own_columns else None,
+            own=ProtobufColumns.of(descriptor, messages, handler) if wanted.own_columns else None,
         )
 
     def decode(self, records: Records) -> Decoded:
@@ -156,7 +156,7 @@ class Protobuf:
             payloads, errors = framed.bodies, framed.errors
         if self.own is not None and not self.fields:
             errors |= self.messages.unreadable(_only(payloads, _good(payloads, errors)))
-            read: Mapping[Leaf, pa.Array] = {}
+            read: Mapping[ProtobufLeaf, pa.Array] = {}
             found: Mapping[int, object] = {}
         else:
             read, found = self._columns(payloads, errors)
@@ -179,7 +179,7 @@ class Protobuf:
 
     def _columns(
         self, payloads: pa.BinaryArray, errors: dict[int, str]
-    ) -> tuple[Mapping[Leaf, pa.Array], Mapping[int, object]]:
+    ) -> tuple[Mapping[ProtobufLeaf, pa.Array], Mapping[int, object]]:
         """Return a column per leaf, and the messages that were read one by one."""
         leaves = tuple(dict.fromkeys((*self.fields.values(), *self.columns)))
         present = np.array(payloads.is_valid())
@@ -195,7 +195,7 @@ class Protobuf:
         for row in np.flatnonzero(alone).tolist():
             try:
                 found[row] = self.messages.read(payloads[row].as_py())
-            except MalformedError as error:
+            except MalformedMessageError as error:
                 errors[row] = f"protobuf: {error}"
         return {
             leaf: self._patched(column, leaf, found, errors)
@@ -203,7 +203,11 @@ class Protobuf:
         }, found
 
     def _patched(
-        self, column: pa.Array, leaf: Leaf, found: Mapping[int, object], errors: dict[int, str]
+        self,
+        column: pa.Array,
+        leaf: ProtobufLeaf,
+        found: Mapping[int, object],
+        errors: dict[int, str],
     ) -> pa.Array:
         """Return a column with the values of messages that were read one by one."""
         if not found:
@@ -212,7 +216,7 @@ class Protobuf:
         for row, message in found.items():
             try:
                 values.append(self.messages.value(message, leaf))
-            except MalformedError as error:
+            except MalformedMessageError as error:
                 values.append(None)
                 errors.setdefault(row, f"protobuf: {error}")
         out_of_range: dict[int, str] = {}
@@ -229,7 +233,7 @@ class Protobuf:
         for row, message in found.items():
             try:
                 objects[row] = self.messages.json(message)
-            except MalformedError as error:
+            except MalformedMessageError as error:
                 errors.setdefault(row, f"protobuf: {error}")
         return pa.array(objects, pa.binary())
 
@@ -252,14 +256,16 @@ def _only(payloads: pa.BinaryArray, rows: npt.NDArray[np.bool_]) -> pa.BinaryArr
     return payloads if rows.all() else pc.if_else(pa.array(rows), payloads, None)
 
 
-def _field(descriptor: object, path: Path, known: dict[object, Leaf]) -> Leaf:
+def _field(descriptor: object, path: Path, known: dict[object, ProtobufLeaf]) -> ProtobufLeaf:
     fields = resolve(descriptor, path)
     if not is_single(fields[-1]):
         raise ValueError(f"field {'.'.join(path)!r} is not a single value")
-    return known.setdefault((path, "plain"), Leaf(fields, "plain"))
+    return known.setdefault((path, "plain"), ProtobufLeaf(fields, "plain"))
 
 
-def _column(descriptor: object, column: TypedColumn, known: dict[object, Leaf]) -> Leaf:
+def _column(
+    descriptor: object, column: TypedColumn, known: dict[object, ProtobufLeaf]
+) -> ProtobufLeaf:
     fields = resolve(descriptor, column.path)
     how = "plain"
     if column.type is ColumnType.JSON:
@@ -268,12 +274,12 @@ def _column(descriptor: object, column: TypedColumn, known: dict[object, Leaf]) 
         raise ValueError(f"column {column.name}: only Json holds a message, a list or a map")
     elif fields[-1].enum_type is not None and column.type is not ColumnType.STRING:
         how = "number"
-    leaf = known.setdefault((column.path, how), Leaf(fields, how))
+    leaf = known.setdefault((column.path, how), ProtobufLeaf(fields, how))
     arrow_values.check(column, leaf.arrow)
     return leaf
 
 
-def _finished(column: pa.Array, leaf: Leaf, absent: npt.NDArray[np.bool_]) -> pa.Array:
+def _finished(column: pa.Array, leaf: ProtobufLeaf, absent: npt.NDArray[np.bool_]) -> pa.Array:
     """Return a column in which enums are named, and rows without a payload are null."""
     if absent.any():
         # ptars reads a null as a message without fields.

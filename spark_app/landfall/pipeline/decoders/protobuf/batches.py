@@ -22,12 +22,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from landfall.pipeline.decoders.protobuf.admission import plain, refusal
-from landfall.pipeline.decoders.protobuf.schema import TIMES, Leaf, is_single
+from landfall.pipeline.decoders.protobuf.schema import TIMES, ProtobufLeaf, is_single
 
 _PER_SECOND = {"ms": 10**3, "us": 10**6}
 
 
-class Handler:
+class MessageHandler:
     """ptars' reader of a message, which reads payloads once that are asked for twice in a row."""
 
     def __init__(self, read: Callable[[pa.BinaryArray], pa.RecordBatch]) -> None:
@@ -62,11 +62,11 @@ class Batches:
         leaves: what to read.
     """
 
-    handler: Handler
-    leaves: Sequence[Leaf]
+    handler: MessageHandler
+    leaves: Sequence[ProtobufLeaf]
 
     @classmethod
-    def of(cls, handler: Handler | None, leaves: Sequence[Leaf]) -> "Batches | None":
+    def of(cls, handler: MessageHandler | None, leaves: Sequence[ProtobufLeaf]) -> "Batches | None":
         """Return a reader of these leaves; None if ptars cannot read one, or no message."""
         if handler is None or not all(map(_is_plain, leaves)):
             return None
@@ -95,7 +95,7 @@ class Batches:
         return [_column(batch, leaf, odd) for leaf in self.leaves], odd
 
 
-def handler_of(descriptor: Any) -> Handler | None:
+def handler_of(descriptor: Any) -> MessageHandler | None:
     """Return ptars' reader of a message; None if it may not read it, or is not installed."""
     if refusal(descriptor) is not None:
         return None
@@ -107,7 +107,7 @@ def handler_of(descriptor: Any) -> Handler | None:
         with _no_panic():
             files, message = plain(descriptor)
             handler = ptars.HandlerPool(files).get_for_message(message)
-        made = Handler(handler.array_to_record_batch)
+        made = MessageHandler(handler.array_to_record_batch)
         # What ptars makes of types shows in no message as well.
         made.read(pa.array([], pa.binary()))
     except (ValueError, TypeError, KeyError, pa.ArrowException):
@@ -130,7 +130,7 @@ def _no_panic() -> Iterator[None]:
         raise ValueError(f"ptars: {error}") from error
 
 
-def _column(batch: pa.RecordBatch, leaf: Leaf, odd: npt.NDArray[np.bool_]) -> pa.Array:
+def _column(batch: pa.RecordBatch, leaf: ProtobufLeaf, odd: npt.NDArray[np.bool_]) -> pa.Array:
     """Return a leaf's column; adds to ``odd``."""
     column = batch.column(leaf.path[0].name)
     for field in leaf.path[1:]:
@@ -170,7 +170,7 @@ def unknown_numbers(column: pa.Array, known: Sequence[int]) -> npt.NDArray[np.bo
     return ~np.asarray(is_known)
 
 
-def _is_plain(leaf: Leaf) -> bool:
+def _is_plain(leaf: ProtobufLeaf) -> bool:
     return (
         leaf.how != "json"
         and is_single(leaf.field)

@@ -11,7 +11,7 @@ from landfall.pipeline.decoders.protobuf.ordered import ordered
 from landfall.pipeline.decoders.protobuf.reading import MessageType, Types, described
 from landfall.pipeline.decoders.protobuf.schema import (
     TIMES,
-    Leaf,
+    ProtobufLeaf,
     file_protos,
     is_repeated,
 )
@@ -22,7 +22,7 @@ _FEW, _MANY_BYTES = 64, 2**26
 
 
 @dataclass(frozen=True)
-class Messages:
+class ProtobufMessages:
     """Reads messages of one type.
 
     Attributes:
@@ -50,7 +50,7 @@ class Messages:
         proto_names: bool,
         common: bool = False,
         zeros: bool = False,
-    ) -> "Messages":
+    ) -> "ProtobufMessages":
         """Return what reads messages of a type of a serialized ``FileDescriptorSet``."""
         types = Types(file_protos(descriptors), proto_names=proto_names)
         together = Together.of(types.class_of(name).DESCRIPTOR, types.errors)
@@ -95,7 +95,7 @@ class Messages:
         """
         return _encode(self._plain(message))
 
-    def value(self, message: Any, leaf: Leaf) -> object:
+    def value(self, message: Any, leaf: ProtobufLeaf) -> object:
         """Return a leaf's value, None if it is absent.
 
         Raises:
@@ -121,8 +121,8 @@ class Messages:
         return made
 
 
-def array(values: list[object], leaf: Leaf, errors: dict[int, str]) -> pa.Array:
-    """Return values that ``Messages.value`` gave as a column of the type ``leaf.wire``.
+def array(values: list[object], leaf: ProtobufLeaf, errors: dict[int, str]) -> pa.Array:
+    """Return values that ``ProtobufMessages.value`` gave as a column of the type ``leaf.wire``.
 
     A Timestamp beyond 64 bits of microseconds is null and an error, by its position.
     """

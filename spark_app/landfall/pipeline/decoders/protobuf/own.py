@@ -10,15 +10,15 @@ import pyarrow as pa
 
 from landfall.pipeline.decoders import arrow_values
 from landfall.pipeline.decoders.protobuf import whole
-from landfall.pipeline.decoders.protobuf.batches import Handler
-from landfall.pipeline.decoders.protobuf.messages import Messages
+from landfall.pipeline.decoders.protobuf.batches import MessageHandler
+from landfall.pipeline.decoders.protobuf.messages import ProtobufMessages
 from landfall.pipeline.decoders.protobuf.schema import MAX_FIELDS, MAX_LEVELS, is_small
-from landfall.pipeline.decoders.protobuf.whole import Member
+from landfall.pipeline.decoders.protobuf.whole import MessageField
 from landfall.pipeline.decoders.row_schemas import RowSchema, columns_digest
 
 
 @dataclass(frozen=True)
-class OwnColumns:
+class ProtobufColumns:
     """Reads messages of one type.
 
     Attributes:
@@ -30,15 +30,17 @@ class OwnColumns:
         columns: the types of the columns.
     """
 
-    fields: tuple[Member, ...]
+    fields: tuple[MessageField, ...]
     oneofs: tuple[tuple[str, ...], ...]
-    handler: Handler | None
-    messages: Messages
+    handler: MessageHandler | None
+    messages: ProtobufMessages
     schema: RowSchema
     columns: pa.Schema
 
     @classmethod
-    def of(cls, descriptor: Any, messages: Messages, handler: Handler | None) -> "OwnColumns":
+    def of(
+        cls, descriptor: Any, messages: ProtobufMessages, handler: MessageHandler | None
+    ) -> "ProtobufColumns":
         """Return what reads messages of this type.
 
         Raises:
@@ -98,7 +100,7 @@ class OwnColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=self.columns)
 
     def _fast(
-        self, handler: Handler, given: pa.BinaryArray, odd: npt.NDArray[np.bool_]
+        self, handler: MessageHandler, given: pa.BinaryArray, odd: npt.NDArray[np.bool_]
     ) -> list[pa.Array]:
         """Return the columns that ptars reads; ``odd`` gets the rows to read otherwise."""
         parts: list[list[pa.Array]] = [[] for _ in self.fields]
@@ -144,12 +146,12 @@ class OwnColumns:
 
     def _values(self, payload: bytes) -> Sequence[object]:
         message = self.messages.read(payload)
-        reader = whole.Reader(lambda inner: self.messages.json(inner).decode())
+        reader = whole.WholeMessageReader(lambda inner: self.messages.json(inner).decode())
         return reader.values(message, self.fields)
 
 
 def _batches(
-    handler: Handler, given: pa.BinaryArray, start: int
+    handler: MessageHandler, given: pa.BinaryArray, start: int
 ) -> Iterator[tuple[int, int, pa.RecordBatch | None]]:
     """Yield consecutive ranges as ptars reads them, with None for a row that it cannot read."""
     rows = len(given)

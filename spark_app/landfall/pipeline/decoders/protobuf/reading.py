@@ -46,7 +46,7 @@ _ENUM = 14
 """FieldDescriptor.TYPE_…"""
 
 
-class MalformedError(ValueError):
+class MalformedMessageError(ValueError):
     """The payload is no message of the type, or has no JSON."""
 
 
@@ -72,7 +72,7 @@ class MessageType:
         """Return a payload as a message.
 
         Raises:
-            MalformedError: it is none, or has text that is not UTF-8.
+            MalformedMessageError: it is none, or has text that is not UTF-8.
         """
         try:
             if self.parse_entries is not None:
@@ -81,9 +81,9 @@ class MessageType:
                 payload = message.SerializePartialToString()
             message = self.parse(payload)
         except self.errors as error:
-            raise MalformedError(described(error)) from error
+            raise MalformedMessageError(described(error)) from error
         if self.unchecked and (path := self._bad_text(message)) is not None:
-            raise MalformedError(f"{path}: not UTF-8")
+            raise MalformedMessageError(f"{path}: not UTF-8")
         return message
 
     def _bad_text(self, message: Any) -> str | None:
@@ -158,7 +158,7 @@ class Types:
             zeros: whether fields without presence are there if they hold the default of their type.
 
         Raises:
-            MalformedError: it has none.
+            MalformedMessageError: it has none.
         """
         try:
             if self._has_any(message.DESCRIPTOR):
@@ -167,11 +167,11 @@ class Types:
             made: Mapping[str, Any] = self._to_dict(
                 message, descriptor_pool=self, always_print_fields_with_no_presence=zeros
             )
-        except MalformedError:
+        except MalformedMessageError:
             raise
         except self.errors as error:
             text = str(error).replace(READING_PREFIX, "")
-            raise MalformedError(f"no JSON: {text}") from error
+            raise MalformedMessageError(f"no JSON: {text}") from error
         return made
 
     def FindMessageTypeByName(self, name: str) -> Any:  # noqa: N802  # as json_format calls it

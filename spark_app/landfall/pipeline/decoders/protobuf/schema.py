@@ -49,7 +49,7 @@ _ARROW: Mapping[int, pa.DataType] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Leaf:
+class ProtobufLeaf:
     """A value that a later stage reads. Compared by identity.
 
     Attributes:

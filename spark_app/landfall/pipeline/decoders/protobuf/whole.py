@@ -54,7 +54,7 @@ _STRUCTS = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "
 
 
 @dataclass(frozen=True)
-class Scalar:
+class ScalarValue:
     """A number, text or bytes; an enum if it has symbols, which is open or closed."""
 
     wire: pa.DataType
@@ -69,14 +69,14 @@ class Scalar:
 
 
 @dataclass(frozen=True)
-class Times:
+class TimestampMessage:
     """A Timestamp."""
 
     arrow: pa.DataType = TIMES
 
 
 @dataclass(frozen=True)
-class Json:
+class JsonMessage:
     """A message without a type that has an end: its JSON."""
 
     descriptor: Any
@@ -84,10 +84,10 @@ class Json:
 
 
 @dataclass(frozen=True)
-class Struct:
+class StructMessage:
     """A message; ``oneofs`` are the names of the members of each."""
 
-    fields: tuple["Member", ...]
+    fields: tuple["MessageField", ...]
     oneofs: tuple[tuple[str, ...], ...]
 
     @property
@@ -96,16 +96,16 @@ class Struct:
         return pa.struct([(member.name, member.arrow) for member in self.fields])
 
 
-Type: TypeAlias = Scalar | Times | Json | Struct
+Type: TypeAlias = ScalarValue | TimestampMessage | JsonMessage | StructMessage
 
 
 @dataclass(frozen=True)
-class Member:
+class MessageField:
     """A field: its descriptor, the type of its values, and of its keys if it is a map."""
 
     field: Any
     type: Type
-    key: Scalar | None = None
+    key: ScalarValue | None = None
 
     @property
     def name(self) -> str:
@@ -130,7 +130,7 @@ class Member:
         return pa.list_(self.type.arrow) if self.is_list else self.type.arrow
 
 
-def members(descriptor: Any, inside: tuple[str, ...] = ()) -> Struct:
+def members(descriptor: Any, inside: tuple[str, ...] = ()) -> StructMessage:
     """Return the type of a message."""
     inside = (*inside, descriptor.full_name)
     fields = tuple(_member(field, inside) for field in descriptor.fields)
@@ -139,34 +139,34 @@ def members(descriptor: Any, inside: tuple[str, ...] = ()) -> Struct:
         for oneof in descriptor.oneofs
         if len(oneof.fields) > 1
     )
-    return Struct(fields, oneofs)
+    return StructMessage(fields, oneofs)
 
 
-def _member(field: Any, inside: tuple[str, ...]) -> Member:
+def _member(field: Any, inside: tuple[str, ...]) -> MessageField:
     if is_map(field):
         key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-        return Member(field, _type(value, inside), Scalar(arrow_scalar(key)))
-    return Member(field, _type(field, inside))
+        return MessageField(field, _type(value, inside), ScalarValue(arrow_scalar(key)))
+    return MessageField(field, _type(field, inside))
 
 
 def _type(field: Any, inside: tuple[str, ...]) -> Type:
     of = field.message_type
     if of is None:
         is_closed = field.enum_type is not None and field.enum_type.is_closed
-        return Scalar(arrow_scalar(field), symbols_of(field), is_closed=is_closed)
+        return ScalarValue(arrow_scalar(field), symbols_of(field), is_closed=is_closed)
     if of.full_name == _TIMESTAMP:
-        return Times()
+        return TimestampMessage()
     if of.full_name in _WRAPPERS:
-        return Scalar(arrow_scalar(of.fields_by_name["value"]), is_wrapper=True)
+        return ScalarValue(arrow_scalar(of.fields_by_name["value"]), is_wrapper=True)
     if of.full_name in _STRUCTS or of.full_name in inside:
-        return Json(of)
+        return JsonMessage(of)
     return members(of, inside)
 
 
 # ------------------------------------------------------------------------------- columns of ptars
 
 
-def same_wire(member: Member, type_: pa.DataType) -> bool:
+def same_wire(member: MessageField, type_: pa.DataType) -> bool:
     """Return whether ptars gives a column of the type that ``column`` reads."""
     if member.key is not None:
         return (
@@ -181,14 +181,14 @@ def same_wire(member: Member, type_: pa.DataType) -> bool:
 
 def _same(type_: Type, wire: pa.DataType) -> bool:
     match type_:
-        case Times():
+        case TimestampMessage():
             return is_time(wire)
-        case Scalar(is_wrapper=True):
+        case ScalarValue(is_wrapper=True):
             fields = list(wire) if pa.types.is_struct(wire) else []
             return [(field.name, field.type) for field in fields] == [("value", type_.wire)]
-        case Scalar():
+        case ScalarValue():
             return bool(type_.wire == wire)
-        case Struct():
+        case StructMessage():
             names = [member.name for member in type_.fields]
             return (
                 pa.types.is_struct(wire)
@@ -198,7 +198,7 @@ def _same(type_: Type, wire: pa.DataType) -> bool:
     return False
 
 
-def column(member: Member, made: pa.Array, odd: Bools) -> pa.Array:
+def column(member: MessageField, made: pa.Array, odd: Bools) -> pa.Array:
     """Return a column of ptars in the type of the member.
 
     Args:
@@ -222,23 +222,23 @@ def column(member: Member, made: pa.Array, odd: Bools) -> pa.Array:
 
 def _values(type_: Type, made: pa.Array, odd: Bools) -> pa.Array:
     match type_:
-        case Scalar(is_wrapper=True):
+        case ScalarValue(is_wrapper=True):
             # ``field`` alone would show what is below a null.
             return pc.struct_field(made, [0])
-        case Scalar(symbols=None):
+        case ScalarValue(symbols=None):
             return made
-        case Scalar(symbols=dict() as symbols):
+        case ScalarValue(symbols=dict() as symbols):
             if type_.is_closed:
                 odd |= unknown_numbers(made, list(symbols))
             return named(made, symbols)
-        case Times():
+        case TimestampMessage():
             return times(made, TIMES, odd)
-        case Struct():
+        case StructMessage():
             return _struct(type_, made, odd)
     raise AssertionError(type_)
 
 
-def _struct(type_: Struct, made: pa.StructArray, odd: Bools) -> pa.Array:
+def _struct(type_: StructMessage, made: pa.StructArray, odd: Bools) -> pa.Array:
     inner = [column(member, made.field(i), odd) for i, member in enumerate(type_.fields)]
     mark_oneofs(type_.oneofs, made, odd)
     if not inner:
@@ -260,7 +260,7 @@ def mark_oneofs(
         odd |= np.sum([np.asarray(column.is_valid()) for column in columns], axis=0) > 1
 
 
-def _map(member: Member, offsets: Int64s, keys: pa.Array, items: pa.Array) -> pa.Array:
+def _map(member: MessageField, offsets: Int64s, keys: pa.Array, items: pa.Array) -> pa.Array:
     """Return a map with the entries of each row sorted by key, the last of each key."""
     sizes = np.diff(offsets)
     if len(sizes) and sizes.max() > 1:
@@ -281,7 +281,7 @@ def _map(member: Member, offsets: Int64s, keys: pa.Array, items: pa.Array) -> pa
 
 
 @dataclass(frozen=True)
-class Reader:
+class WholeMessageReader:
     """Reads the values of columns from one message.
 
     Attributes:
@@ -290,7 +290,7 @@ class Reader:
 
     json: Any
 
-    def values(self, message: Any, fields: Sequence[Member]) -> list[object]:
+    def values(self, message: Any, fields: Sequence[MessageField]) -> list[object]:
         """Return the value of each field as ``pa.array`` takes it.
 
         Raises:
@@ -298,7 +298,7 @@ class Reader:
         """
         return [self._field(message, member) for member in fields]
 
-    def _field(self, message: Any, member: Member) -> object:
+    def _field(self, message: Any, member: MessageField) -> object:
         field, name = member.field, member.reading_name
         if field.has_presence and not field.is_repeated and not message.HasField(name):
             return None
@@ -311,15 +311,15 @@ class Reader:
 
     def _value(self, type_: Type, found: Any) -> object:
         match type_:
-            case Scalar():
+            case ScalarValue():
                 value = found.value if type_.is_wrapper else found
                 return value if type_.symbols is None else type_.symbols.get(value, str(value))
-            case Times():
+            case TimestampMessage():
                 micros = found.seconds * 10**6 + found.nanos // 1000
                 if not -(2**63) <= micros < 2**63:
                     raise ValueError("a Timestamp out of range")
                 return micros
-            case Json():
+            case JsonMessage():
                 return self.json(found)
-            case Struct():
+            case StructMessage():
                 return {member.name: self._field(found, member) for member in type_.fields}

@@ -43,11 +43,16 @@ from landfall.pipeline.decoders.row_schemas import (
     SchemaRows,
     same_for_all,
 )
-from landfall.pipeline.decoders.thrift.cursors import Ids, Scan
-from landfall.pipeline.decoders.thrift.own import OwnColumns
-from landfall.pipeline.decoders.thrift.protocols import PROTOCOLS, MalformedError, Record, read
-from landfall.pipeline.decoders.thrift.schema import Scalar, Struct, load, resolve
-from landfall.pipeline.decoders.thrift.values import How, Leaf, json_text
+from landfall.pipeline.decoders.thrift.cursors import Ids, ThriftScan
+from landfall.pipeline.decoders.thrift.own import ThriftColumns
+from landfall.pipeline.decoders.thrift.protocols import (
+    PROTOCOLS,
+    MalformedStructError,
+    ThriftRecord,
+    read,
+)
+from landfall.pipeline.decoders.thrift.schema import ThriftScalar, ThriftStruct, load, resolve
+from landfall.pipeline.decoders.thrift.values import How, ThriftLeaf, json_text
 from landfall.pipeline.decoders.typed_columns import TypedColumn, typed_columns
 from landfall.pipeline.pinned import PinnedFile, pinned_as
 from landfall.pipeline.records import Records
@@ -64,7 +69,7 @@ class Options(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Thrift:
+class ThriftDecoder:
     """Decodes Thrift structs.
 
     Attributes:
@@ -78,17 +83,17 @@ class Thrift:
         has_schemas: the decoder can give columns by the payloads' own schema.
     """
 
-    schema: Struct
+    schema: ThriftStruct
     protocol: str
-    fields: Mapping[Path, Leaf]
-    columns: tuple[Leaf, ...]
+    fields: Mapping[Path, ThriftLeaf]
+    columns: tuple[ThriftLeaf, ...]
     wanted: Wanted
     files: tuple[PinnedFile, ...] = ()
-    own: OwnColumns | None = None
+    own: ThriftColumns | None = None
     has_schemas: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "Thrift":
+    def of(cls, options: Mapping[str, object], wanted: Wanted) -> "ThriftDecoder":
         """Build the decoder.
 
         Raises:
@@ -103,13 +108,13 @@ class Thrift:
         schema, checksum = load(checked.idl, checked.file, checked.struct, wanted.read_file)
         files = (pinned_as(checked.file, checksum, checked.sha256),) if checked.file else ()
         _check(wanted)
-        known: dict[object, Leaf] = {}
+        known: dict[object, ThriftLeaf] = {}
         fields = {
             path: _field(schema, path, known) for path in wanted.fields if path != SCHEMA_NAME
         }
         typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
         columns = tuple(_column(schema, column, known, wanted) for column in typed)
-        own = OwnColumns.of(schema) if wanted.own_columns else None
+        own = ThriftColumns.of(schema) if wanted.own_columns else None
         return cls(
             schema=schema,
             protocol=checked.protocol,
@@ -132,7 +137,7 @@ class Thrift:
             own = self.own.nulls(len(payloads)) if self.own else ()
             alone = present
         else:
-            scan = Scan(in_binary, self.schema, self._scanned_ids(leaves))
+            scan = ThriftScan(in_binary, self.schema, self._scanned_ids(leaves))
             arrays = _scanned(scan, leaves)
             own = self.own.scanned(scan) if self.own else ()
             alone = scan.odd & present
@@ -157,7 +162,7 @@ class Thrift:
             records=records, wanted=self.wanted, fields=fields, columns=typed, errors=errors
         )
 
-    def _is_plain(self, leaves: Sequence[Leaf]) -> bool:
+    def _is_plain(self, leaves: Sequence[ThriftLeaf]) -> bool:
         """Return whether ``cursors`` can read all that is wanted."""
         return (
             not self.wanted.json
@@ -178,51 +183,53 @@ class Thrift:
         bounds, content = (pa.py_buffer(each) for each in module.thrift_binary(selected))
         return pa.Array.from_buffers(pa.binary(), len(payloads), [None, bounds, content])
 
-    def _scanned_ids(self, leaves: Sequence[Leaf]) -> Sequence[Ids]:
+    def _scanned_ids(self, leaves: Sequence[ThriftLeaf]) -> Sequence[Ids]:
         own = self.own.leaves() if self.own else ()
         return tuple(dict.fromkeys((*(leaf.ids for leaf in leaves), *own)))
 
     def _one_by_one(
         self, payloads: pa.BinaryArray, rows: Sequence[int], errors: dict[int, str]
-    ) -> Mapping[int, Record]:
+    ) -> Mapping[int, ThriftRecord]:
         open_ = PROTOCOLS[self.protocol]
         found = {}
         for row in rows:
             try:
                 found[row] = read(open_(payloads[row].as_py()), self.schema)
-            except MalformedError as error:
+            except MalformedStructError as error:
                 errors[row] = f"thrift: {error}"
         return found
 
     def _json(
-        self, rows: int, found: Mapping[int, Record], errors: dict[int, str]
+        self, rows: int, found: Mapping[int, ThriftRecord], errors: dict[int, str]
     ) -> pa.BinaryArray:
         objects: list[bytes | None] = [None] * rows
         for row, record in found.items():
             try:
                 objects[row] = json_text(record, self.schema, common=self.wanted.common)
-            except MalformedError as error:
+            except MalformedStructError as error:
                 errors[row] = f"thrift: {error}"
         return pa.array(objects, pa.binary())
 
 
-def _field(schema: Struct, path: Path, known: dict[object, Leaf]) -> Leaf:
+def _field(schema: ThriftStruct, path: Path, known: dict[object, ThriftLeaf]) -> ThriftLeaf:
     ids, type_ = resolve(schema, path)
-    if not isinstance(type_, Scalar):
+    if not isinstance(type_, ThriftScalar):
         raise ValueError(f"field {'.'.join(path)!r} is a {type_.wire.name}, not a single value")  # noqa: TRY004  # as for any wrong option
-    return known.setdefault((ids, "plain"), Leaf(ids, type_, "plain"))
+    return known.setdefault((ids, "plain"), ThriftLeaf(ids, type_, "plain"))
 
 
-def _column(schema: Struct, column: TypedColumn, known: dict[object, Leaf], wanted: Wanted) -> Leaf:
+def _column(
+    schema: ThriftStruct, column: TypedColumn, known: dict[object, ThriftLeaf], wanted: Wanted
+) -> ThriftLeaf:
     ids, type_ = resolve(schema, column.path)
     how: How = "plain"
     if column.type is ColumnType.JSON:
         how = "json"
-    elif not isinstance(type_, Scalar):
+    elif not isinstance(type_, ThriftScalar):
         raise ValueError(f"column {column.name}: only Json holds a {type_.wire.name}")
     elif type_.symbols and column.type is not ColumnType.STRING:
         how = "number"
-    leaf = known.setdefault((ids, how), Leaf(ids, type_, how, wanted.common))
+    leaf = known.setdefault((ids, how), ThriftLeaf(ids, type_, how, wanted.common))
     arrow_values.check(column, leaf.arrow)
     return leaf
 
@@ -234,18 +241,18 @@ def _check(wanted: Wanted) -> None:
         raise ValueError("{schema:id} is for payloads with a schema of a registry")
 
 
-def _scanned(scan: Scan, leaves: Sequence[Leaf]) -> Sequence[pa.Array]:
+def _scanned(scan: ThriftScan, leaves: Sequence[ThriftLeaf]) -> Sequence[pa.Array]:
     """Return the columns of the plain rows."""
     arrays = []
     for leaf in leaves:
-        assert isinstance(leaf.type, Scalar), "only these are plain"
+        assert isinstance(leaf.type, ThriftScalar), "only these are plain"
         column = scan.column(leaf.ids, leaf.type)
         arrays.append(arrow_values.named(column, leaf.type.symbols) if leaf.is_name else column)
     return arrays
 
 
 def _patched(
-    column: pa.Array, leaf: Leaf, found: Mapping[int, Record], errors: dict[int, str]
+    column: pa.Array, leaf: ThriftLeaf, found: Mapping[int, ThriftRecord], errors: dict[int, str]
 ) -> pa.Array:
     """Return a column with the values of the rows that were read one by one; adds to ``errors``."""
     if not found:
@@ -254,7 +261,7 @@ def _patched(
     for row, record in found.items():
         try:
             values.append(leaf.of(record))
-        except MalformedError as error:
+        except MalformedStructError as error:
             values.append(None)
             errors.setdefault(row, f"thrift: {error}")
     return arrow_values.patched(column, list(found), pa.array(values, leaf.arrow))

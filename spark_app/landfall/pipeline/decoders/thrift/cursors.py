@@ -18,7 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from landfall.pipeline.decoders.thrift.schema import Items, Scalar, Struct, Wire
+from landfall.pipeline.decoders.thrift.schema import (
+    ThriftItems,
+    ThriftScalar,
+    ThriftStruct,
+    WireType,
+)
 from landfall.pipeline.records import Int64s
 
 Ids: TypeAlias = tuple[int, ...]
@@ -27,26 +32,26 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 _SLACK = 16
 _MAX_DEPTH = 16
 _SIZES: Mapping[int, int] = {
-    Wire.BOOL: 1,
-    Wire.BYTE: 1,
-    Wire.DOUBLE: 8,
-    Wire.I16: 2,
-    Wire.I32: 4,
-    Wire.I64: 8,
-    Wire.UUID: 16,
+    WireType.BOOL: 1,
+    WireType.BYTE: 1,
+    WireType.DOUBLE: 8,
+    WireType.I16: 2,
+    WireType.I32: 4,
+    WireType.I64: 8,
+    WireType.UUID: 16,
 }
-_ARROW: Mapping[Wire, pa.DataType] = {
-    Wire.BOOL: pa.bool_(),
-    Wire.DOUBLE: pa.float64(),
-    **dict.fromkeys((Wire.BYTE, Wire.I16, Wire.I32, Wire.I64), pa.int64()),
+_ARROW: Mapping[WireType, pa.DataType] = {
+    WireType.BOOL: pa.bool_(),
+    WireType.DOUBLE: pa.float64(),
+    **dict.fromkeys((WireType.BYTE, WireType.I16, WireType.I32, WireType.I64), pa.int64()),
 }
 
 
-def arrow_type(scalar: Scalar) -> pa.DataType:
+def arrow_type(scalar: ThriftScalar) -> pa.DataType:
     """Return the type of the column that a scalar makes; an enum has the type of its numbers."""
-    if scalar.wire is Wire.STRING:
+    if scalar.wire is WireType.STRING:
         return pa.binary() if scalar.is_binary else pa.string()
-    return pa.string() if scalar.wire is Wire.UUID else _ARROW[scalar.wire]
+    return pa.string() if scalar.wire is WireType.UUID else _ARROW[scalar.wire]
 
 
 class _Data:
@@ -64,15 +69,15 @@ class _Data:
         self.offsets -= first
         view = self.bytes
         self.views: Mapping[int, npt.NDArray[np.generic]] = {
-            Wire.BOOL: view,
-            Wire.BYTE: view.view(np.int8),
+            WireType.BOOL: view,
+            WireType.BYTE: view.view(np.int8),
             **{
                 wire: np.ndarray((len(view) - size + 1,), f">{kind}{size}", view, strides=(1,))
                 for wire, kind, size in (
-                    (Wire.I16, "i", 2),
-                    (Wire.I32, "i", 4),
-                    (Wire.I64, "i", 8),
-                    (Wire.DOUBLE, "f", 8),
+                    (WireType.I16, "i", 2),
+                    (WireType.I32, "i", 4),
+                    (WireType.I64, "i", 8),
+                    (WireType.DOUBLE, "f", 8),
                 )
             },
         }
@@ -82,20 +87,22 @@ class _Data:
 class _Column:
     """The values of one field: the rows that have it, and its numbers or byte positions."""
 
-    scalar: Scalar
+    scalar: ThriftScalar
     has: Bools
     numbers: npt.NDArray[np.generic]
     ends: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
 
-class Scan:
+class ThriftScan:
     """One pass over a column of payloads.
 
     Attributes:
         odd: which rows ``protocols`` must read, shape (rows,).
     """
 
-    def __init__(self, payloads: pa.BinaryArray, schema: Struct, wanted: Sequence[Ids]) -> None:
+    def __init__(
+        self, payloads: pa.BinaryArray, schema: ThriftStruct, wanted: Sequence[Ids]
+    ) -> None:
         self._data = _Data(payloads)
         rows = len(payloads)
         self._end = self._data.offsets[1:]
@@ -107,7 +114,7 @@ class Scan:
         at = self._struct(every, self._data.offsets[:-1].copy(), schema, ())
         self.odd |= at != self._end
 
-    def column(self, ids: Ids, scalar: Scalar) -> pa.Array:
+    def column(self, ids: Ids, scalar: ThriftScalar) -> pa.Array:
         """Return the values of a field; null where it is absent, and in odd rows.
 
         Text that is not UTF-8 makes its row odd, so read ``odd`` after the columns.
@@ -115,7 +122,7 @@ class Scan:
         found = self._columns.get(ids)
         if found is None:
             return pa.nulls(len(self.odd), arrow_type(scalar))
-        if scalar.wire is Wire.STRING:
+        if scalar.wire is WireType.STRING:
             return self._strings(found, is_binary=scalar.is_binary)
         return pa.array(found.numbers, arrow_type(scalar), mask=~found.has | self.odd)
 
@@ -123,7 +130,7 @@ class Scan:
         """Return which rows have the struct at these ids, shape (rows,)."""
         return self._structs.get(ids, np.zeros(len(self.odd), np.bool_))
 
-    def _struct(self, rows: Int64s, at: Int64s, schema: Struct | None, ids: Ids) -> Int64s:
+    def _struct(self, rows: Int64s, at: Int64s, schema: ThriftStruct | None, ids: Ids) -> Int64s:
         """Read a struct of each row, from the positions ``at``; return the positions after it."""
         at = at.copy()
         self._structs.setdefault(ids, np.zeros(len(self.odd), np.bool_))[rows] = True
@@ -136,13 +143,13 @@ class Scan:
                 active = active[~ended]
                 continue
             wires = self._data.bytes[at[active]]
-            stop = wires == Wire.STOP
+            stop = wires == WireType.STOP
             if stop.any():
                 at[active[stop]] += 1
                 active, wires = active[~stop], wires[~stop]
             if not len(active):
                 break
-            numbers = self._data.views[Wire.I16][at[active] + 1].astype(np.int64)
+            numbers = self._data.views[WireType.I16][at[active] + 1].astype(np.int64)
             for wire, id_, here in _groups(wires, numbers):
                 part = active[here]
                 inner = schema.fields.get(id_) if schema else None
@@ -168,18 +175,18 @@ class Scan:
         at = np.minimum(at, self._end[rows])
         if wire in _SIZES:
             after = at + _SIZES[wire]
-            if isinstance(type_, Scalar) and ids in self._wanted:
+            if isinstance(type_, ThriftScalar) and ids in self._wanted:
                 self._put(ids, type_, rows, self._data.views[wire][at])
-        elif wire == Wire.STRING:
-            lengths = self._data.views[Wire.I32][at].astype(np.int64)
+        elif wire == WireType.STRING:
+            lengths = self._data.views[WireType.I32][at].astype(np.int64)
             self.odd[rows[lengths < 0]] = True
             after = at + 4 + np.maximum(lengths, 0)
-            if isinstance(type_, Scalar) and ids in self._wanted:
+            if isinstance(type_, ThriftScalar) and ids in self._wanted:
                 self._put(ids, type_, rows, at + 4, np.minimum(after, self._end[rows]))
-        elif wire == Wire.STRUCT and len(ids) < _MAX_DEPTH:
-            after = self._struct(rows, at, type_ if isinstance(type_, Struct) else None, ids)
-        elif wire in {Wire.LIST, Wire.SET}:
-            after = self._list(type_ if isinstance(type_, Items) else None, rows, at)
+        elif wire == WireType.STRUCT and len(ids) < _MAX_DEPTH:
+            after = self._struct(rows, at, type_ if isinstance(type_, ThriftStruct) else None, ids)
+        elif wire in {WireType.LIST, WireType.SET}:
+            after = self._list(type_ if isinstance(type_, ThriftItems) else None, rows, at)
         else:
             after = self._end[rows] + 1
         beyond = after > self._end[rows]
@@ -188,10 +195,10 @@ class Scan:
             after = np.minimum(after, self._end[rows])
         return after
 
-    def _list(self, type_: Items | None, rows: Int64s, at: Int64s) -> Int64s:
+    def _list(self, type_: ThriftItems | None, rows: Int64s, at: Int64s) -> Int64s:
         """Skip a list of numbers; rows with another one, or not of the type, are odd."""
         kinds = self._data.bytes[at]
-        counts = self._data.views[Wire.I32][at + 1].astype(np.int64)
+        counts = self._data.views[WireType.I32][at + 1].astype(np.int64)
         sizes = np.zeros(256, np.int64)
         sizes[list(_SIZES)] = list(_SIZES.values())
         strange = (sizes[kinds] == 0) | (counts < 0)
@@ -203,7 +210,7 @@ class Scan:
     def _put(
         self,
         ids: Ids,
-        scalar: Scalar,
+        scalar: ThriftScalar,
         rows: Int64s,
         numbers: npt.NDArray[np.generic],
         ends: Int64s | None = None,
@@ -211,7 +218,7 @@ class Scan:
         count = len(self.odd)
         column = self._columns.get(ids)
         if column is None:
-            numbers_type = bool if scalar.wire is Wire.BOOL else numbers.dtype.newbyteorder("=")
+            numbers_type = bool if scalar.wire is WireType.BOOL else numbers.dtype.newbyteorder("=")
             column = self._columns[ids] = _Column(
                 scalar,
                 np.zeros(count, np.bool_),
@@ -219,7 +226,7 @@ class Scan:
                 np.zeros(count if ends is not None else 0, np.int64),
             )
         column.has[rows] = True
-        column.numbers[rows] = numbers if scalar.wire is not Wire.BOOL else numbers != 0
+        column.numbers[rows] = numbers if scalar.wire is not WireType.BOOL else numbers != 0
         if ends is not None:
             column.ends[rows] = ends
 

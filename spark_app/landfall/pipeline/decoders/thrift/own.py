@@ -26,27 +26,34 @@ import pyarrow as pa
 
 from landfall.pipeline.decoders import arrow_values
 from landfall.pipeline.decoders.row_schemas import RowSchema, columns_digest
-from landfall.pipeline.decoders.thrift.cursors import Ids, Scan
-from landfall.pipeline.decoders.thrift.protocols import MalformedError, Record, Value
-from landfall.pipeline.decoders.thrift.schema import Items, Map, Scalar, Struct, Type, Wire
+from landfall.pipeline.decoders.thrift.cursors import Ids, ThriftScan
+from landfall.pipeline.decoders.thrift.protocols import MalformedStructError, ThriftRecord, Value
+from landfall.pipeline.decoders.thrift.schema import (
+    ThriftItems,
+    ThriftMap,
+    ThriftScalar,
+    ThriftStruct,
+    Type,
+    WireType,
+)
 from landfall.pipeline.decoders.thrift.values import json_text
 
-_ARROW: Mapping[Wire, pa.DataType] = {
-    Wire.BOOL: pa.bool_(),
-    Wire.BYTE: pa.int8(),
-    Wire.I16: pa.int16(),
-    Wire.I32: pa.int32(),
-    Wire.I64: pa.int64(),
-    Wire.DOUBLE: pa.float64(),
+_ARROW: Mapping[WireType, pa.DataType] = {
+    WireType.BOOL: pa.bool_(),
+    WireType.BYTE: pa.int8(),
+    WireType.I16: pa.int16(),
+    WireType.I32: pa.int32(),
+    WireType.I64: pa.int64(),
+    WireType.DOUBLE: pa.float64(),
 }
 _TEXT: Mapping[bool, pa.DataType] = {False: pa.string(), True: pa.binary()}
-_Inside: TypeAlias = tuple[Struct, ...]
+_Inside: TypeAlias = tuple[ThriftStruct, ...]
 MAX_FIELDS, MAX_LEVELS = 20_000, 100
 """Fields of a struct with those inside, and structs inside of each other, that are columns."""
 
 
 @dataclass(frozen=True)
-class OwnColumns:
+class ThriftColumns:
     """Reads structs of one type.
 
     Attributes:
@@ -56,13 +63,13 @@ class OwnColumns:
         is_plain: whether ``cursors`` can read it.
     """
 
-    struct: Struct
+    struct: ThriftStruct
     schema: RowSchema
     columns: pa.Schema
     is_plain: bool
 
     @classmethod
-    def of(cls, struct: Struct) -> "OwnColumns":
+    def of(cls, struct: ThriftStruct) -> "ThriftColumns":
         """Return what reads structs of this type.
 
         Raises:
@@ -80,10 +87,10 @@ class OwnColumns:
         return cls(struct, schema, columns, all(_is_plain(t) for t in _types(struct, ())))
 
     def leaves(self) -> Iterator[Ids]:
-        """The ids of all scalars, for ``Scan``."""
+        """The ids of all scalars, for ``ThriftScan``."""
         yield from _leaves(self.struct, ())
 
-    def scanned(self, scan: Scan) -> list[pa.Array]:
+    def scanned(self, scan: ThriftScan) -> list[pa.Array]:
         """Return the columns of a scan; what is odd means nothing."""
         return _scanned(scan, self.struct, ())
 
@@ -92,7 +99,7 @@ class OwnColumns:
         return [pa.nulls(rows, field.type) for field in self.columns]
 
     def batch(
-        self, columns: Sequence[pa.Array], found: Mapping[int, Record], errors: dict[int, str]
+        self, columns: Sequence[pa.Array], found: Mapping[int, ThriftRecord], errors: dict[int, str]
     ) -> pa.RecordBatch:
         """Return the columns with the rows that were read one by one; adds to ``errors``."""
         if found:
@@ -100,7 +107,7 @@ class OwnColumns:
             for row, record in found.items():
                 try:
                     values.append(_members(record, self.struct, (self.struct,)))
-                except MalformedError as error:
+                except MalformedStructError as error:
                     errors.setdefault(row, f"thrift: {error}")
                     values.append({})
             rows = list(found)
@@ -113,10 +120,10 @@ class OwnColumns:
         return pa.RecordBatch.from_arrays(columns, schema=self.columns)
 
 
-def _is_small(struct: Struct) -> bool:
+def _is_small(struct: ThriftStruct) -> bool:
     """Return whether all fields can be columns; a struct counts wherever a field has it."""
     left = MAX_FIELDS
-    waiting: list[tuple[Struct, _Inside]] = [(struct, ())]
+    waiting: list[tuple[ThriftStruct, _Inside]] = [(struct, ())]
     while waiting and left >= 0:
         of, outside = waiting.pop()
         left -= len(of.fields)
@@ -128,69 +135,69 @@ def _is_small(struct: Struct) -> bool:
     return left >= 0
 
 
-def _structs(type_: Type) -> Iterator[Struct]:
+def _structs(type_: Type) -> Iterator[ThriftStruct]:
     match type_:
-        case Struct():
+        case ThriftStruct():
             yield type_
-        case Items():
+        case ThriftItems():
             yield from _structs(type_.item)
-        case Map():
+        case ThriftMap():
             yield from _structs(type_.key)
             yield from _structs(type_.value)
 
 
 def _arrow(type_: Type, inside: _Inside) -> pa.DataType:
     match type_:
-        case Scalar():
+        case ThriftScalar():
             return _ARROW[type_.wire] if _is_number(type_) else _TEXT[type_.is_binary]
-        case Struct() if type_ in inside:
+        case ThriftStruct() if type_ in inside:
             return pa.string()
-        case Struct():
+        case ThriftStruct():
             within = (*inside, type_)
             return pa.struct([(f.name, _arrow(f.type, within)) for f in type_.fields.values()])
-        case Items():
+        case ThriftItems():
             return pa.list_(_arrow(type_.item, inside))
-        case Map():
+        case ThriftMap():
             key, value = _arrow(type_.key, inside), _arrow(type_.value, inside)
-            if isinstance(type_.key, Scalar):
+            if isinstance(type_.key, ThriftScalar):
                 return pa.map_(key, value)
             return pa.list_(pa.struct([("key", key), ("value", value)]))
     raise TypeError(type_)
 
 
-def _is_number(scalar: Scalar) -> bool:
-    return not scalar.symbols and scalar.wire not in {Wire.STRING, Wire.UUID}
+def _is_number(scalar: ThriftScalar) -> bool:
+    return not scalar.symbols and scalar.wire not in {WireType.STRING, WireType.UUID}
 
 
-def _types(struct: Struct, inside: _Inside) -> Iterator[Type | None]:
+def _types(struct: ThriftStruct, inside: _Inside) -> Iterator[Type | None]:
     """All types in a struct; None for one that is inside itself."""
     if struct in inside:
         yield None
         return
     for field in struct.fields.values():
-        if isinstance(field.type, Struct):
+        if isinstance(field.type, ThriftStruct):
             yield from _types(field.type, (*inside, struct))
         else:
             yield field.type
 
 
 def _is_plain(type_: Type | None) -> bool:
-    return isinstance(type_, Scalar) and type_.wire is not Wire.UUID
+    return isinstance(type_, ThriftScalar) and type_.wire is not WireType.UUID
 
 
-def _leaves(struct: Struct, ids: Ids) -> Iterator[Ids]:
+def _leaves(struct: ThriftStruct, ids: Ids) -> Iterator[Ids]:
     for id_, field in struct.fields.items():
-        if isinstance(field.type, Struct):
+        if isinstance(field.type, ThriftStruct):
             yield from _leaves(field.type, (*ids, id_))
         else:
             yield (*ids, id_)
 
 
-def _scanned(scan: Scan, struct: Struct, ids: Ids) -> list[pa.Array]:
+def _scanned(scan: ThriftScan, struct: ThriftStruct, ids: Ids) -> list[pa.Array]:
     columns = []
     for id_, field in struct.fields.items():
         place = (*ids, id_)
-        if isinstance(field.type, Struct):
+        if isinstance(field.type, ThriftStruct):
             inner = _scanned(scan, field.type, place)
             type_ = _arrow(field.type, ())
             absent = pa.array(~scan.has_struct(place))
@@ -200,7 +207,7 @@ def _scanned(scan: Scan, struct: Struct, ids: Ids) -> list[pa.Array]:
                 made = pa.array([None if each else {} for each in absent.to_pylist()], type_)
                 columns.append(made)
             continue
-        assert isinstance(field.type, Scalar), "only these are plain"
+        assert isinstance(field.type, ThriftScalar), "only these are plain"
         column = scan.column(place, field.type)
         if field.type.symbols:
             columns.append(arrow_values.named(column, field.type.symbols))
@@ -209,7 +216,7 @@ def _scanned(scan: Scan, struct: Struct, ids: Ids) -> list[pa.Array]:
     return columns
 
 
-def _members(record: Record, struct: Struct, inside: _Inside) -> dict[str, object]:
+def _members(record: ThriftRecord, struct: ThriftStruct, inside: _Inside) -> dict[str, object]:
     return {
         field.name: _value(record[id_], field.type, inside)
         for id_, field in struct.fields.items()
@@ -219,34 +226,34 @@ def _members(record: Record, struct: Struct, inside: _Inside) -> dict[str, objec
 
 def _value(value: Value, type_: Type, inside: _Inside) -> object:
     match type_:
-        case Scalar():
+        case ThriftScalar():
             return _scalar(value, type_)
-        case Struct() if isinstance(value, Record):
+        case ThriftStruct() if isinstance(value, ThriftRecord):
             if type_ in inside:
                 return json_text(value, type_).decode()
             return _members(value, type_, (*inside, type_))
-        case Items() if isinstance(value, list):
+        case ThriftItems() if isinstance(value, list):
             return [_value(each, type_.item, inside) for each in value]
-        case Map() if isinstance(value, list):
+        case ThriftMap() if isinstance(value, list):
             pairs = [
                 (_value(key, type_.key, inside), _value(inner, type_.value, inside))
                 for key, inner in value
             ]
-            if isinstance(type_.key, Scalar):
+            if isinstance(type_.key, ThriftScalar):
                 return list(dict(pairs).items())
             return [{"key": key, "value": inner} for key, inner in pairs]
     raise TypeError(f"{type_} has no value {value!r}")
 
 
-def _scalar(value: Value, type_: Scalar) -> object:
+def _scalar(value: Value, type_: ThriftScalar) -> object:
     match value:
-        case bytes() if type_.wire is Wire.UUID:
+        case bytes() if type_.wire is WireType.UUID:
             return str(UUID(bytes=value))
         case bytes() if not type_.is_binary:
             try:
                 return value.decode()
             except UnicodeDecodeError as error:
-                raise MalformedError(f"not UTF-8: {error.reason}") from error
+                raise MalformedStructError(f"not UTF-8: {error.reason}") from error
         case int() if type_.symbols:
             return type_.symbols.get(value, str(value))
     return value

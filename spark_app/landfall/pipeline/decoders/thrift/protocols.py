@@ -15,42 +15,49 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, TypeAlias
 
-from landfall.pipeline.decoders.thrift.schema import INTEGERS, Items, Map, Struct, Type, Wire
+from landfall.pipeline.decoders.thrift.schema import (
+    INTEGERS,
+    ThriftItems,
+    ThriftMap,
+    ThriftStruct,
+    Type,
+    WireType,
+)
 
 Value: TypeAlias = object
-"""Numbers and booleans as they are, strings as bytes, structs as ``Record``, lists, sets as lists,
-and maps as lists of pairs."""
+"""Numbers and booleans as they are, strings as bytes, structs as ``ThriftRecord``, lists, sets as
+lists, and maps as lists of pairs."""
 
 MAX_DEPTH = 64
 
 
-class MalformedError(ValueError):
+class MalformedStructError(ValueError):
     """The payload is not one struct of the protocol."""
 
 
-class Record(dict[int, Value]):
+class ThriftRecord(dict[int, Value]):
     """The fields of a struct by id."""
 
 
 class Payload(Protocol):
     """A payload, and the position in it that is read next."""
 
-    def fields(self) -> Iterator[tuple[int, Wire, bool | None]]:
+    def fields(self) -> Iterator[tuple[int, WireType, bool | None]]:
         """Iterate over the ids and types of a struct's fields; the caller reads each value.
 
         In the compact protocol the value of a boolean comes with its type.
         """
         ...
 
-    def scalar(self, wire: Wire) -> Value:
+    def scalar(self, wire: WireType) -> Value:
         """Read a number, a boolean or bytes."""
         ...
 
-    def items(self) -> tuple[Wire, int]:
+    def items(self) -> tuple[WireType, int]:
         """Read the type and number of the items of a list or set."""
         ...
 
-    def pairs(self) -> tuple[Wire, Wire, int]:
+    def pairs(self) -> tuple[WireType, WireType, int]:
         """Read the types and number of the pairs of a map."""
         ...
 
@@ -68,7 +75,7 @@ class _Bytes:
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= len(self.data) - self.at:
-            raise MalformedError(f"ends inside a value at byte {len(self.data)}")
+            raise MalformedStructError(f"ends inside a value at byte {len(self.data)}")
         start = self.at
         self.at += size
         return self.data[start : self.at]
@@ -76,116 +83,116 @@ class _Bytes:
     def byte(self) -> int:
         at = self.at
         if at >= len(self.data):
-            raise MalformedError(f"ends inside a value at byte {at}")
+            raise MalformedStructError(f"ends inside a value at byte {at}")
         self.at = at + 1
         return self.data[at]
 
     def count(self, number: int, least: int) -> int:
         # Every item takes a byte at least, so this bounds what is allocated.
         if not 0 <= number * least <= len(self.data) - self.at:
-            raise MalformedError(f"{number} items do not fit at byte {self.at}")
+            raise MalformedStructError(f"{number} items do not fit at byte {self.at}")
         return number
 
     def finish(self) -> None:
         if self.at < len(self.data):
-            raise MalformedError(f"{len(self.data) - self.at} bytes after the struct")
+            raise MalformedStructError(f"{len(self.data) - self.at} bytes after the struct")
 
 
 class _Binary(_Bytes):
     """A payload in the binary protocol."""
 
-    def fields(self) -> Iterator[tuple[int, Wire, bool | None]]:
+    def fields(self) -> Iterator[tuple[int, WireType, bool | None]]:
         while wire := self.byte():
             yield self._integer(2), _wire(wire), None
 
-    def scalar(self, wire: Wire) -> Value:
+    def scalar(self, wire: WireType) -> Value:
         match wire:
-            case Wire.BOOL:
+            case WireType.BOOL:
                 return self.byte() != 0
-            case Wire.DOUBLE:
+            case WireType.DOUBLE:
                 return struct.unpack(">d", self.take(8))[0]
-            case Wire.STRING:
+            case WireType.STRING:
                 return self.take(self._integer(4))
-            case Wire.UUID:
+            case WireType.UUID:
                 return self.take(16)
             case _:
                 return self._integer(INTEGERS[wire])
 
-    def items(self) -> tuple[Wire, int]:
+    def items(self) -> tuple[WireType, int]:
         wire, number = self.byte(), self.count(self._integer(4), 1)
-        return _wire(wire) if number else Wire.STOP, number
+        return _wire(wire) if number else WireType.STOP, number
 
-    def pairs(self) -> tuple[Wire, Wire, int]:
+    def pairs(self) -> tuple[WireType, WireType, int]:
         key = self.byte()
         value = self.byte()
         number = self.count(self._integer(4), 2)
-        return (_wire(key), _wire(value), number) if number else (Wire.STOP, Wire.STOP, 0)
+        return (_wire(key), _wire(value), number) if number else (WireType.STOP, WireType.STOP, 0)
 
     def _integer(self, size: int) -> int:
         return int.from_bytes(self.take(size), "big", signed=True)
 
 
-_COMPACT_WIRES: Mapping[int, Wire] = {
-    1: Wire.BOOL,
-    2: Wire.BOOL,
-    3: Wire.BYTE,
-    4: Wire.I16,
-    5: Wire.I32,
-    6: Wire.I64,
-    7: Wire.DOUBLE,
-    8: Wire.STRING,
-    9: Wire.LIST,
-    10: Wire.SET,
-    11: Wire.MAP,
-    12: Wire.STRUCT,
-    13: Wire.UUID,
+_COMPACT_WIRES: Mapping[int, WireType] = {
+    1: WireType.BOOL,
+    2: WireType.BOOL,
+    3: WireType.BYTE,
+    4: WireType.I16,
+    5: WireType.I32,
+    6: WireType.I64,
+    7: WireType.DOUBLE,
+    8: WireType.STRING,
+    9: WireType.LIST,
+    10: WireType.SET,
+    11: WireType.MAP,
+    12: WireType.STRUCT,
+    13: WireType.UUID,
 }
 
 
 class _Compact(_Bytes):
     """A payload in the compact protocol."""
 
-    def fields(self) -> Iterator[tuple[int, Wire, bool | None]]:
+    def fields(self) -> Iterator[tuple[int, WireType, bool | None]]:
         last = 0
         while header := self.byte():
             delta, kind = header >> 4, header & 15
             last = last + delta if delta else self._zigzag(16)
             wire = self._wire(kind)
-            yield last, wire, kind == 1 if wire is Wire.BOOL else None
+            yield last, wire, kind == 1 if wire is WireType.BOOL else None
 
-    def scalar(self, wire: Wire) -> Value:
-        if wire is Wire.STRING:
+    def scalar(self, wire: WireType) -> Value:
+        if wire is WireType.STRING:
             return self.take(self._varint(32))
         match wire:
-            case Wire.BOOL:
+            case WireType.BOOL:
                 return self.byte() == 1
-            case Wire.BYTE:
+            case WireType.BYTE:
                 return int.from_bytes(self.take(1), signed=True)
-            case Wire.DOUBLE:
+            case WireType.DOUBLE:
                 return struct.unpack("<d", self.take(8))[0]
-            case Wire.UUID:
+            case WireType.UUID:
                 return self.take(16)
             case _:
                 return self._zigzag(INTEGERS[wire] * 8)
 
-    def items(self) -> tuple[Wire, int]:
+    def items(self) -> tuple[WireType, int]:
         header = self.byte()
         number, kind = header >> 4, header & 15
         number = self.count(self._varint(32) if number == 15 else number, 1)
         # An empty list may name no type, but none that does not exist, as in Apache's readers.
-        wire = self._wire(kind) if kind or number else Wire.STOP
-        return wire if number else Wire.STOP, number
+        wire = self._wire(kind) if kind or number else WireType.STOP
+        return wire if number else WireType.STOP, number
 
-    def pairs(self) -> tuple[Wire, Wire, int]:
+    def pairs(self) -> tuple[WireType, WireType, int]:
         number = self._varint(32)
         if not number:
-            return Wire.STOP, Wire.STOP, 0
+            return WireType.STOP, WireType.STOP, 0
         header = self.byte()
         return self._wire(header >> 4), self._wire(header & 15), self.count(number, 2)
 
-    def _wire(self, kind: int) -> Wire:
+    def _wire(self, kind: int) -> WireType:
         if kind not in _COMPACT_WIRES:
-            raise MalformedError(f"unknown type {kind} before byte {self.at}")
+            raise MalformedStructError(f"unknown type {kind} before byte {self.at}")
         return _COMPACT_WIRES[kind]
 
     def _varint(self, bits: int) -> int:
@@ -200,9 +207,11 @@ class _Compact(_Bytes):
             if byte < 0x80:
                 break
             if shift >= bits:
-                raise MalformedError(f"a number of more than {bits} bits before byte {self.at}")
+                raise MalformedStructError(
+                    f"a number of more than {bits} bits before byte {self.at}"
+                )
         if number >> bits:
-            raise MalformedError(f"a number of more than {bits} bits before byte {self.at}")
+            raise MalformedStructError(f"a number of more than {bits} bits before byte {self.at}")
         return number
 
     def _zigzag(self, bits: int) -> int:
@@ -214,19 +223,19 @@ PROTOCOLS: Mapping[str, Callable[[bytes], Payload]] = {"Binary": _Binary, "Compa
 """Opens a payload in the protocol of this name."""
 
 
-def read(payload: Payload, schema: Struct) -> Record:
+def read(payload: Payload, schema: ThriftStruct) -> ThriftRecord:
     """Return the struct that a payload is.
 
     Raises:
-        MalformedError: it is not exactly one struct of this schema.
+        MalformedStructError: it is not exactly one struct of this schema.
     """
     record = _struct(payload, schema, 1)
     payload.finish()
     return record
 
 
-def _struct(payload: Payload, schema: Struct | None, depth: int) -> Record:
-    record = Record()
+def _struct(payload: Payload, schema: ThriftStruct | None, depth: int) -> ThriftRecord:
+    record = ThriftRecord()
     fields = schema.fields if schema else {}
     for id_, wire, flag in payload.fields():
         field = fields.get(id_)
@@ -240,26 +249,26 @@ def _struct(payload: Payload, schema: Struct | None, depth: int) -> Record:
             record[id_] = value
     for id_, field in fields.items():
         if field.required and id_ not in record:
-            raise MalformedError(f"required field {field.name} is missing")
+            raise MalformedStructError(f"required field {field.name} is missing")
     return record
 
 
-def _value(payload: Payload, wire: Wire, type_: Type | None, depth: int) -> Value:
+def _value(payload: Payload, wire: WireType, type_: Type | None, depth: int) -> Value:
     """Read a value; what is read without a type is skipped by the caller."""
     if wire not in _NESTED:
         return payload.scalar(wire)
     if depth >= MAX_DEPTH:
-        raise MalformedError(f"more than {MAX_DEPTH} levels")
+        raise MalformedStructError(f"more than {MAX_DEPTH} levels")
     match wire:
-        case Wire.STRUCT:
-            return _struct(payload, type_ if isinstance(type_, Struct) else None, depth + 1)
-        case Wire.MAP:
-            return _pairs(payload, type_ if isinstance(type_, Map) else None, depth + 1)
+        case WireType.STRUCT:
+            return _struct(payload, type_ if isinstance(type_, ThriftStruct) else None, depth + 1)
+        case WireType.MAP:
+            return _pairs(payload, type_ if isinstance(type_, ThriftMap) else None, depth + 1)
         case _:
-            return _items(payload, type_ if isinstance(type_, Items) else None, depth + 1)
+            return _items(payload, type_ if isinstance(type_, ThriftItems) else None, depth + 1)
 
 
-def _items(payload: Payload, type_: Items | None, depth: int) -> list[Value]:
+def _items(payload: Payload, type_: ThriftItems | None, depth: int) -> list[Value]:
     wire, number = payload.items()
     item = type_.item if type_ and type_.item.wire is wire else None
     if item is None:
@@ -267,12 +276,12 @@ def _items(payload: Payload, type_: Items | None, depth: int) -> list[Value]:
         for _ in range(number):
             _value(payload, wire, None, depth)
         if type_ and number:
-            raise MalformedError(f"a list of {wire.name} in place of {type_.item.wire.name}")
+            raise MalformedStructError(f"a list of {wire.name} in place of {type_.item.wire.name}")
         return []
     return [_value(payload, wire, item, depth) for _ in range(number)]
 
 
-def _pairs(payload: Payload, type_: Map | None, depth: int) -> list[tuple[Value, Value]]:
+def _pairs(payload: Payload, type_: ThriftMap | None, depth: int) -> list[tuple[Value, Value]]:
     key_wire, value_wire, number = payload.pairs()
     key = type_.key if type_ and type_.key.wire is key_wire else None
     value = type_.value if type_ and type_.value.wire is value_wire else None
@@ -281,7 +290,7 @@ def _pairs(payload: Payload, type_: Map | None, depth: int) -> list[tuple[Value,
             _value(payload, key_wire, None, depth)
             _value(payload, value_wire, None, depth)
         if type_ and number:
-            raise MalformedError(
+            raise MalformedStructError(
                 f"a map of {key_wire.name} to {value_wire.name} in place of another"
             )
         return []
@@ -291,11 +300,11 @@ def _pairs(payload: Payload, type_: Map | None, depth: int) -> list[tuple[Value,
     ]
 
 
-_KNOWN = set(Wire) - {Wire.STOP}
-_NESTED = {Wire.STRUCT, Wire.MAP, Wire.SET, Wire.LIST}
+_KNOWN = set(WireType) - {WireType.STOP}
+_NESTED = {WireType.STRUCT, WireType.MAP, WireType.SET, WireType.LIST}
 
 
-def _wire(number: int) -> Wire:
+def _wire(number: int) -> WireType:
     if number not in _KNOWN:
-        raise MalformedError(f"unknown type {number}")
-    return Wire(number)
+        raise MalformedStructError(f"unknown type {number}")
+    return WireType(number)

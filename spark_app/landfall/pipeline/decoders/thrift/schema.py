@@ -17,7 +17,7 @@ from landfall.errors import how_to_install
 from landfall.pipeline.decoders import Path
 
 
-class Wire(IntEnum):
+class WireType(IntEnum):
     """Type ids of the binary protocol (Thrift binary protocol specification, "Struct encoding")."""
 
     STOP = 0
@@ -35,7 +35,12 @@ class Wire(IntEnum):
     UUID = 16
 
 
-INTEGERS: Mapping[Wire, int] = {Wire.BYTE: 1, Wire.I16: 2, Wire.I32: 4, Wire.I64: 8}
+INTEGERS: Mapping[WireType, int] = {
+    WireType.BYTE: 1,
+    WireType.I16: 2,
+    WireType.I32: 4,
+    WireType.I64: 8,
+}
 """The integers, each with its bytes in the binary protocol."""
 
 _BINARY = 18
@@ -43,40 +48,40 @@ _BINARY = 18
 
 
 @dataclass(frozen=True)
-class Scalar:
+class ThriftScalar:
     """A number, a boolean, or a string; ``symbols`` are the names of an enum's numbers."""
 
-    wire: Wire
+    wire: WireType
     is_binary: bool = False
     symbols: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Items:
+class ThriftItems:
     """A list or a set."""
 
-    wire: Wire
+    wire: WireType
     item: "Type"
 
 
 @dataclass(frozen=True)
-class Map:
+class ThriftMap:
     """A map."""
 
     key: "Type"
     value: "Type"
-    wire: Wire = Wire.MAP
+    wire: WireType = WireType.MAP
 
 
 @dataclass(frozen=True, eq=False)
-class Struct:
+class ThriftStruct:
     """A struct, union or exception; types may be recursive, hence the filling of ``fields``."""
 
     name: str
-    fields: dict[int, "Field"] = field(default_factory=dict, repr=False)
-    wire: Wire = Wire.STRUCT
+    fields: dict[int, "ThriftField"] = field(default_factory=dict, repr=False)
+    wire: WireType = WireType.STRUCT
 
-    def find(self, part: str) -> "Field":
+    def find(self, part: str) -> "ThriftField":
         """Return the field with this name, or, if the part is a number, with this id.
 
         Raises:
@@ -89,11 +94,11 @@ class Struct:
         raise ValueError(f"struct {self.name} has no field {part!r}; its fields are {names}")
 
 
-Type: TypeAlias = Scalar | Items | Map | Struct
+Type: TypeAlias = ThriftScalar | ThriftItems | ThriftMap | ThriftStruct
 
 
 @dataclass(frozen=True)
-class Field:
+class ThriftField:
     """A field of a struct."""
 
     id: int
@@ -102,7 +107,7 @@ class Field:
     required: bool
 
 
-def resolve(struct: Struct, path: Path) -> tuple[tuple[int, ...], Type]:
+def resolve(struct: ThriftStruct, path: Path) -> tuple[tuple[int, ...], Type]:
     """Return the ids that lead to a field, and its type.
 
     Raises:
@@ -111,7 +116,7 @@ def resolve(struct: Struct, path: Path) -> tuple[tuple[int, ...], Type]:
     ids: list[int] = []
     at: Type = struct
     for part in path:
-        if not isinstance(at, Struct):
+        if not isinstance(at, ThriftStruct):
             name = ".".join(path)
             raise ValueError(f"field {name!r} is inside of something that is no struct")  # noqa: TRY004  # as for any wrong option
         found = at.find(part)
@@ -122,7 +127,7 @@ def resolve(struct: Struct, path: Path) -> tuple[tuple[int, ...], Type]:
 
 def load(
     idl: str | None, file: str | None, struct: str, read_file: Callable[[str], bytes]
-) -> tuple[Struct, str]:
+) -> tuple[ThriftStruct, str]:
     """Return a struct of an IDL that is given as text or as a file, which may include more.
 
     With it the checksum of the file: its SHA-256; where it includes more, the SHA-256 of the
@@ -188,27 +193,29 @@ def _checksum(module: Any, read_file: Callable[[str], bytes]) -> str:
     return checksums[0] if len(checksums) == 1 else sha256("".join(checksums).encode()).hexdigest()
 
 
-def _struct(described: Any, known: dict[Any, Struct]) -> Struct:
+def _struct(described: Any, known: dict[Any, ThriftStruct]) -> ThriftStruct:
     if described not in known:
-        known[described] = made = Struct(described.__name__)
+        known[described] = made = ThriftStruct(described.__name__)
         for id_, (wire, name, *inner, required) in described.thrift_spec.items():
-            made.fields[id_] = Field(
+            made.fields[id_] = ThriftField(
                 id_, name, _type((wire, *inner) if inner else wire, known), bool(required)
             )
     return known[described]
 
 
-def _type(described: Any, known: dict[Any, Struct]) -> Type:
+def _type(described: Any, known: dict[Any, ThriftStruct]) -> Type:
     wire, inner = described if isinstance(described, tuple) else (described, None)
     match wire:
-        case Wire.STRUCT:
+        case WireType.STRUCT:
             return _struct(inner, known)
-        case Wire.LIST | Wire.SET:
-            return Items(Wire(wire), _type(inner, known))
-        case Wire.MAP:
+        case WireType.LIST | WireType.SET:
+            return ThriftItems(WireType(wire), _type(inner, known))
+        case WireType.MAP:
             key, value = inner
-            return Map(_type(key, known), _type(value, known))
+            return ThriftMap(_type(key, known), _type(value, known))
         case _:
             symbols = getattr(inner, "_VALUES_TO_NAMES", {})
             is_binary = wire == _BINARY
-            return Scalar(Wire.STRING if is_binary else Wire(wire), is_binary, symbols)
+            return ThriftScalar(
+                WireType.STRING if is_binary else WireType(wire), is_binary, symbols
+            )
