@@ -40,7 +40,7 @@ setup: .venv/.done .venv/.native ## Make the virtual environment from the hash-p
 	@touch $@
 
 .venv/spark.jsa: .venv/.done
-	@$(BIN)/python -m tests.support.spark_archive $@ > .venv/spark.log 2>&1 || { cat .venv/spark.log; exit 1; }
+	@$(BIN)/python -m tests.support.landing.spark_archive $@ > .venv/spark.log 2>&1 || { cat .venv/spark.log; exit 1; }
 
 servers: ## Download and build the servers of dev/kafka, dev/s3 and dev/schema-registry (once per machine)
 	@dev/kafka build && dev/s3 build && dev/schema-registry build
@@ -213,7 +213,7 @@ operator-evidence: ready tools ## Play two operators, two tenants, missing Secre
 	@LANDFALL_OPERATOR_EVIDENCE=docs/evidence/operator.md $(PYTEST) -n0 -v -p no:randomly -m full tests/integration/test_operator_scenes.py tests/e2e/test_scenes.py
 
 newcomer: setup ## Clone the last commit into an empty folder and home, and follow docs/start/laptop.md with a clock (at most ten minutes)
-	@$(BIN)/python -m tests.support.newcomer
+	@$(BIN)/python -m tests.support.pages.newcomer
 
 chaos: ready tools ## Break everything around two groups on a real node while records arrive (MINUTES=30 SEED=n), then audit (ARGS="--help": all options)
 	@$(BIN)/python -m tests.chaos $(if $(SEED),--seed $(SEED)) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)

@@ -35,13 +35,14 @@ from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import STATE, Server, ServerKind
-from tests.support import examples, spark_start
-from tests.support.cluster import Cluster
+from tests.support import examples
 from tests.support.examples import finished
-from tests.support.hive import HiveServer
-from tests.support.kafka import Broker
-from tests.support.registry import Registry
-from tests.support.s3 import Bucket, S3Server
+from tests.support.kafka.broker import Broker
+from tests.support.kafka.registry import Registry
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.landing import spark_start
+from tests.support.publishers.hive import HiveServer
+from tests.support.stores.s3 import Bucket, S3Server
 
 TESTS = Path(__file__).parent
 SESSION = "LANDFALL_TEST_STATE"

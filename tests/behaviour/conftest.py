@@ -18,8 +18,8 @@ from landfall.store.urls import open_store
 from tests.chaos.proxy import FaultProxy
 from tests.support.places import save_secrets
 from tests.support.places.kinds import KINDS, SECRETS
-from tests.support.s3 import Bucket, S3Server
-from tests.support.stores import StoreUnderTest, s3_store
+from tests.support.stores.every_store import StoreUnderTest, s3_store
+from tests.support.stores.s3 import Bucket, S3Server
 
 
 @pytest.fixture(scope="session")

@@ -13,11 +13,11 @@ from landfall.store.urls import open_files
 from landfall_audit import Unchecked
 from landfall_audit.buckets import CannotCompare, open_source
 from tests.integration.conftest import keys
-from tests.support.audited_spec import for_auditor
+from tests.support.audit.audited_spec import for_auditor
 from tests.support.places import save_secrets
 from tests.support.places.kinds import KINDS, SECRETS
-from tests.support.s3 import Bucket
-from tests.support.source_files import feed_of
+from tests.support.stores.s3 import Bucket
+from tests.support.stores.source_files import feed_of
 
 NAMES = ["a b/c.csv", "a%20b", "a+b", "aé", "line\nbreak", "日本/x", "😀"]
 

@@ -17,14 +17,14 @@ from landfall.errors import Reason, Stalled
 from landfall.publish.catalog import Catalog, Partition, TableChanged, TableName
 from landfall.publish.catalog.glue import GlueTables
 from landfall.publish.catalog.hive import UNKNOWN
-from tests.support.catalogs import (
+from tests.support.publishers.catalogs import (
     Warehouse,
     glue_warehouse,
     hive_warehouse,
     memory_warehouse,
     parquet_of,
 )
-from tests.support.lake import CLICKS, ORDERS, Landed
+from tests.support.publishers.lake import CLICKS, ORDERS, Landed
 
 KINDS: dict[str, Callable[[Landed, pytest.FixtureRequest], Warehouse]] = {
     "memory": lambda landed, _: memory_warehouse(landed),

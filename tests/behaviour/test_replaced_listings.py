@@ -12,13 +12,13 @@ from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.lane import Lane
 from landfall.ledger.names import object_names
 from landfall.store import Store
-from tests.support import fakes
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import FakeLog
-from tests.support.landing import wait_for
-from tests.support.merged import MergesOnce, current, merged, planned
-from tests.support.s3 import Bucket
-from tests.support.stores import s3_store
+from tests.support.driver import fakes
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import FakeLog
+from tests.support.landing.group import wait_for
+from tests.support.ledger.merged import MergesOnce, current, merged, planned
+from tests.support.stores.every_store import s3_store
+from tests.support.stores.s3 import Bucket
 
 OBJECTS = 110
 PAGE = 100

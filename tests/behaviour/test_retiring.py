@@ -10,7 +10,7 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.objects import Part, Upload, UploadLost, is_made_by
 from landfall.store import Store, copying
 from landfall.store.copying import copied
-from tests.support.stores import StoreUnderTest, concurrently, content, uploaded
+from tests.support.stores.every_store import StoreUnderTest, concurrently, content, uploaded
 
 KEPT = "_landfall/clicks/0-retired/00000000000000000007/data/1"
 

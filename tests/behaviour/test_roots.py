@@ -9,8 +9,8 @@ from landfall.errors import Retry
 from landfall.store import Store
 from landfall.store.probe import probe
 from landfall.store.s3.store import S3Store
-from tests.support.s3 import Bucket
-from tests.support.stores import s3_store, uploaded
+from tests.support.stores.every_store import s3_store, uploaded
+from tests.support.stores.s3 import Bucket
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from landfall.store import Created, Store
-from tests.support.stores import StoreUnderTest, concurrently, content, uploaded
+from tests.support.stores.every_store import StoreUnderTest, concurrently, content, uploaded
 
 
 def test_a_slot_is_created_once_and_keeps_its_first_body(store: Store) -> None:

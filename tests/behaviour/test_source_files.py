@@ -22,8 +22,8 @@ from landfall.store.memory import MemoryFiles
 from landfall.store.s3.files import S3Files
 from tests.support.places import save_secrets
 from tests.support.places.kinds import KINDS, SECRETS
-from tests.support.s3 import Bucket
-from tests.support.source_files import files_of
+from tests.support.stores.s3 import Bucket
+from tests.support.stores.source_files import files_of
 
 ODD_NAMES = [
     "a b/c.csv",

@@ -18,7 +18,7 @@ from tests.chaos.faults import Fault, Rule
 from tests.chaos.proxy import FaultProxy
 from tests.support.places import Place, save_secrets
 from tests.support.places.kinds import KINDS, SECRETS
-from tests.support.stores import content
+from tests.support.stores.every_store import content
 
 pytestmark = pytest.mark.full
 

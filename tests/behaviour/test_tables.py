@@ -20,8 +20,8 @@ from landfall.publish import Stretch
 from landfall.publish.bigquery.tables import LoadedTables
 from landfall.publish.tables import Next, Tables
 from landfall.store.file import FileStore
-from tests.support.bigquery import MemoryWarehouse, bigquery_lake
-from tests.support.lake import (
+from tests.support.publishers.bigquery import MemoryWarehouse, bigquery_lake
+from tests.support.publishers.lake import (
     CLICKS,
     ORDERS,
     DeltaFolders,

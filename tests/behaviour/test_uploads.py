@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from landfall.errors import Reason, Retry, Stalled
 from landfall.objects import ObjectStat, Part, Upload, UploadLost, multipart_etag
 from landfall.store import Store
-from tests.support.stores import StoreUnderTest, concurrently, content, uploaded
+from tests.support.stores.every_store import StoreUnderTest, concurrently, content, uploaded
 
 
 def test_an_upload_is_invisible_until_it_is_completed(store: Store) -> None:

@@ -31,8 +31,8 @@ from tests.bench.contenders import BIN, ROOT, count_gzip_lines
 from tests.bench.environment import Servers, servers
 from tests.bench.process_tree import Measured, measure, new_counter
 from tests.bench.topics import Load
-from tests.support.kafka import Message
-from tests.support.s3 import Bucket
+from tests.support.kafka.broker import Message
+from tests.support.stores.s3 import Bucket
 
 LOAD = Load("t250-small", 500_000, 250)
 PARSED: dict[str, Any] = {

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.formats.readers import reader_of
-from tests.support.file_records import MemoryFile, SequenceFileOf, bytes_writable, text
+from tests.support.payloads.file_records import MemoryFile, SequenceFileOf, bytes_writable, text
 
 PART_BYTES = 16 * 2**20
 SCHEMA = {

@@ -17,7 +17,7 @@ from mmdb_writer import MMDBWriter
 from netaddr import IPSet  # type: ignore[import-untyped]  # it has no stubs
 
 from landfall.pipeline.records import Records
-from tests.support.transformed import Group, records
+from tests.support.driver.transformed import Group, records
 
 SECRETS = Path(__file__).parents[1] / "support" / "secrets"
 ROWS, ROUNDS = 10_000, 15

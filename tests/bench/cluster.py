@@ -16,8 +16,8 @@ from dev.servers.server import STATE
 from dev.tour.place import TourPlace
 from landfall.cli.group_store import GroupStore
 from landfall.ledger import Commit, Open
-from tests.support.live_group import NAME, LiveGroup, events_arriving
-from tests.support.stack import Stack
+from tests.support.kubernetes.live_group import NAME, LiveGroup, events_arriving
+from tests.support.kubernetes.stack import Stack
 
 RUNS = 3
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from landfall.formats.sequencefile import SequenceFileFormat
 from tests.bench.peers import spark_install
-from tests.support.s3 import Bucket
+from tests.support.stores.s3 import Bucket
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / ".venv" / "bin"

@@ -28,9 +28,9 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from tests.support.avro import EVENT as AVRO_EVENT
-from tests.support.avro import encoded
-from tests.support.protobuf_payloads import inline, message
+from tests.support.payloads.avro import EVENT as AVRO_EVENT
+from tests.support.payloads.avro import encoded
+from tests.support.payloads.protobuf_payloads import inline, message
 
 Contender: TypeAlias = Callable[[list[dict[str, object]]], tuple[Decode, list[bytes]]]
 """Makes what ``spec.decode`` says, and the payloads, from the events."""

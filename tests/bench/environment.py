@@ -10,8 +10,8 @@ from dev.kube.certificates import Authority
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import HOST, Server, ServerKind
-from tests.support.kafka import Broker
-from tests.support.s3 import S3Server
+from tests.support.kafka.broker import Broker
+from tests.support.stores.s3 import S3Server
 
 ACCESS_LOG = "VGW_ACCESS_LOG"
 """The environment variable by which the S3 server learns where to log requests."""

@@ -23,10 +23,10 @@ from rich.table import Table
 
 from dev.kube.cluster import ControlPlane
 from dev.servers.server import STATE
-from tests.support.cluster import Cluster
-from tests.support.fake_kubelet import Kubelet
-from tests.support.groups import Groups, document, install
-from tests.support.operators import Operators, Running
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.fake_kubelet import Kubelet
+from tests.support.kubernetes.groups import Groups, document, install
+from tests.support.operator.operators import Operators, Running
 from tests.support.waiting import eventually
 
 PATIENCE = 3600.0

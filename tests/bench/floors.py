@@ -14,7 +14,7 @@ from isal import isal_zlib
 from landfall.api.spec import Output
 from landfall.store.urls import open_store
 from tests.bench.topics import PARTITIONS, Load
-from tests.support.kafka import Broker
+from tests.support.kafka.broker import Broker
 
 SAMPLE_BYTES = 100_000_000
 PART_BYTES = 16 * 2**20

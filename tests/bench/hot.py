@@ -27,7 +27,7 @@ from tests.bench.environment import Servers, servers
 from tests.bench.process_tree import measure, new_counter
 from tests.bench.topics import Load
 from tests.bench.whole_tables import markdown, with_range
-from tests.support.s3 import Bucket
+from tests.support.stores.s3 import Bucket
 
 SPEC: Mapping[str, Any] = {**BY_DATE, "output": {"format": "Json", "codec": "Gzip"}}
 SLOTS = (1, 2, 4)

@@ -38,7 +38,7 @@ from tests.bench.environment import servers
 from tests.bench.peers import floor as peers_floor
 from tests.bench.sink import Bench
 from tests.bench.topics import PARTITIONS, Load
-from tests.support.hot_paths import NATIVE, PYTHON, running
+from tests.support.driver.hot_paths import NATIVE, PYTHON, running
 
 BY_DATE = {"route": {"pattern": "dt={date}"}}
 BY_FIELD = {"decode": {"format": "Json", "timestamp": {"field": "ts"}}, **BY_DATE}

@@ -31,8 +31,8 @@ from dev.servers.ports import PORTS, free
 from dev.servers.server import HOST, STATE
 from tests.bench.environment import Servers, servers
 from tests.bench.whole_tables import markdown
-from tests.support.kafka import SECONDS, Broker, Message
-from tests.support.s3 import Bucket
+from tests.support.kafka.broker import SECONDS, Broker, Message
+from tests.support.stores.s3 import Bucket
 
 PER_TOPIC = 10
 PATIENCE = 900.0

@@ -31,7 +31,7 @@ from landfall.ledger.snapshot import encode_state
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import ObjectStat, Part, Upload, multipart_etag
 from landfall.store.memory import MemoryStore
-from tests.support.fakes import group
+from tests.support.driver.fakes import group
 
 GROUP, LANE, WRITER, TIME = group().metadata.name, "0", "w", "2026-11-21T12:00:00+00:00"
 TPS = [TopicPartition(f"topic-{n // 10}", n % 10) for n in range(200)]

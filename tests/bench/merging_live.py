@@ -35,8 +35,8 @@ from landfall.ledger import Replace, decode, fold
 from landfall.ledger.state import State
 from tests.bench.contenders import BIN
 from tests.bench.environment import servers
-from tests.support.kafka import Message
-from tests.support.landing import Scene
+from tests.support.kafka.broker import Message
+from tests.support.landing.group import Scene
 
 PARTITIONS, HOURS = 10, 50
 ROWS = 4

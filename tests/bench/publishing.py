@@ -26,8 +26,8 @@ from landfall.publish.following import Follower
 from landfall.store import Store
 from landfall.store.urls import open_store
 from tests.bench import process_tree
-from tests.support.lake import CLICKS, Landed, delta_rows
-from tests.support.sample_ledger import LANE
+from tests.support.ledger.sample_ledger import LANE
+from tests.support.publishers.lake import CLICKS, Landed, delta_rows
 
 ROWS = 10
 """Of each object."""

@@ -16,7 +16,7 @@ from landfall.driver.process.run import tune_garbage_collector
 from tests.bench.simulated.executors import COSTS, Costs
 from tests.bench.simulated.group import Landing, group, land
 from tests.bench.whole_tables import markdown
-from tests.support.fakes import FakeLog
+from tests.support.driver.fakes import FakeLog
 
 SLOTS = (1, 2, 4, 8, 16)
 GIGABYTES = 64

@@ -43,7 +43,7 @@ from landfall_operator.objects.resources import ABOVE_TASK_MEMORY
 from tests.bench import decoders
 from tests.bench.memory import Store, peak_mb
 from tests.bench.whole_tables import markdown
-from tests.support.avro import encoded
+from tests.support.payloads.avro import encoded
 
 Payloads: TypeAlias = Callable[[int], bytes]
 """Makes the payload of an offset."""

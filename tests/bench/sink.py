@@ -18,8 +18,8 @@ from landfall.store.urls import open_store
 from landfall.task import Batch
 from tests.bench import meter
 from tests.bench.topics import PARTITIONS, Load
-from tests.support.kafka import Broker
-from tests.support.s3 import Bucket
+from tests.support.kafka.broker import Broker
+from tests.support.stores.s3 import Bucket
 
 WARM_UP_RECORDS = 20_000
 

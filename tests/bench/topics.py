@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from confluent_kafka import Producer
 
-from tests.support.kafka import Broker
+from tests.support.kafka.broker import Broker
 
 PARTITIONS = 8
 START_MS = 1_763_683_200_000  # 2025-11-21 00:00 UTC

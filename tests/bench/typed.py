@@ -27,7 +27,7 @@ from landfall.task import Batch
 from landfall.task.landing import land
 from tests.bench.decoders import CONTENDERS, TYPES, events
 from tests.bench.topics import START_MS
-from tests.support.slice_landing import group
+from tests.support.driver.slice_landing import group
 
 CHUNKS, TURNS = 8, 5
 READING_MICROS = 0.63

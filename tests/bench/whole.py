@@ -38,7 +38,7 @@ from tests.bench.whole_tables import (
     ratio_table,
     speed_table,
 )
-from tests.support.s3 import Bucket
+from tests.support.stores.s3 import Bucket
 
 LOADS = {
     250: (Load("t250-small", 500_000, 250), Load("t250-large", 8_000_000, 250)),

@@ -18,7 +18,7 @@ from tests.chaos import compare_landed, kafka_log
 from tests.chaos.environment import Environment
 from tests.chaos.outcome import CheckResult
 from tests.chaos.producer_ledger import Comparison
-from tests.support.live_group import NAME
+from tests.support.kubernetes.live_group import NAME
 
 COUNTS = ("missing", "duplicates", "misplaced", "corrupted")
 LANDFALL = str(Path(sys.executable).with_name("landfall"))

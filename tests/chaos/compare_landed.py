@@ -19,7 +19,7 @@ from landfall_audit.buckets import Bucket, open_bucket
 from landfall_audit.objects.rows import ENVELOPE, Order, Rows, rows_of
 from tests.chaos.producer_ledger import Comparison, LandedObject, compare
 from tests.chaos.records import Identity, identity
-from tests.support.audited_spec import for_auditor
+from tests.support.audit.audited_spec import for_auditor
 
 _DEAD_LETTERS = re.compile(r"_landfall/[^/]+/dead-letters/")
 

@@ -27,11 +27,11 @@ from tests.chaos import targets
 from tests.chaos.disk import Disk
 from tests.chaos.proxy import FaultProxy
 from tests.chaos.schedule import GROUPS, PARQUET, RAW
-from tests.support.cluster import Refused
-from tests.support.kafka import SECONDS
-from tests.support.landing import Scene
-from tests.support.live_group import KEYS, NAME, LiveGroup
-from tests.support.stack import Stack
+from tests.support.kafka.broker import SECONDS
+from tests.support.kubernetes.cluster import Refused
+from tests.support.kubernetes.live_group import KEYS, NAME, LiveGroup
+from tests.support.kubernetes.stack import Stack
+from tests.support.landing.group import Scene
 
 CLOCK = "clock"
 """Name of the ConfigMap with the clock library, and of the volume with the file that it reads."""

@@ -16,7 +16,7 @@ from dev.docs.drawing import BLUE, GREY, HEAD, NOTE, PLAIN, SMALL, Box, Drawing
 from tests.chaos import targets
 from tests.chaos.environment import Environment
 from tests.chaos.schedule import GROUPS
-from tests.support.s3 import Bucket
+from tests.support.stores.s3 import Bucket
 
 INTERVAL = 30.0
 """Seconds between two measurements."""

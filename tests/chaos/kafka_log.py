@@ -22,8 +22,8 @@ from confluent_kafka import Message
 from dev.servers.kafka import KAFKA
 from tests.chaos.producer_ledger import Ranges
 from tests.chaos.records import identity
-from tests.support.independent_audit import kafka_messages
-from tests.support.kafka import Broker
+from tests.support.audit.independent_audit import kafka_messages
+from tests.support.kafka.broker import Broker
 
 _BATCH = re.compile(
     r"baseOffset: (?P<first>\d+) lastOffset: (?P<last>\d+) .*producerId: (?P<producer>-?\d+) "

@@ -23,7 +23,7 @@ from tests.chaos.child_process import Child, send_answer, serve_commands
 from tests.chaos.producer_ledger import ProducerLedger
 from tests.chaos.records import TOPICS
 from tests.chaos.writers import Pace, PlainWriter, TransactionalWriter, Writer
-from tests.support.kafka import Broker
+from tests.support.kafka.broker import Broker
 
 FLUSH_SECONDS = 0.5
 """Seconds between two writes to the ledger's file."""

@@ -10,7 +10,7 @@ from tests.chaos import targets
 from tests.chaos.environment import Environment
 from tests.chaos.outcome import NotInjected
 from tests.chaos.schedule import Fault, Kind
-from tests.support.live_group import NAME, SYSTEM, LiveGroup
+from tests.support.kubernetes.live_group import NAME, SYSTEM, LiveGroup
 
 Find = Callable[[str], list[psutil.Process]]
 

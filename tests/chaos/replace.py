@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from dev.servers.server import STATE
 from tests.bench.environment import servers
 from tests.chaos.replacing import Replacing
-from tests.support.landing import Scene
+from tests.support.landing.group import Scene
 
 
 def main() -> int:

@@ -32,9 +32,9 @@ from tests.chaos.replacing_driver import Forked, Forks
 from tests.chaos.replacing_readers import Readers
 from tests.chaos.schedule import Fault, Kind
 from tests.chaos.store_faults import RULES
-from tests.support.kafka import Message
-from tests.support.landing import Scene
-from tests.support.processes import STRUCK
+from tests.support.kafka.broker import Message
+from tests.support.landing.group import Scene
+from tests.support.landing.processes import STRUCK
 
 PARTITIONS = 3
 BATCH = 8
@@ -71,7 +71,7 @@ STEPS = (
     ),
     *(f"{when} complete {number}" for when in ("before", "after") for number in (1, 3, 8)),
 )
-"""Where a driver is killed: see ``tests.support.crashing_store``."""
+"""Where a driver is killed: see ``tests.support.landing.crashing_store``."""
 UNDONE: Mapping[int | None, str] = {
     0: "undos",
     -signal.SIGKILL: "undos that were killed",

@@ -31,9 +31,9 @@ from landfall.lane import claim_output_root
 from landfall.lane.stores import open_stores
 from landfall.logs import log_as_json
 from landfall.store.probe import probe
-from tests.support.crashing_store import STRIKE
-from tests.support.landing import InProcessRunner
-from tests.support.processes import ROOT
+from tests.support.landing.crashing_store import STRIKE
+from tests.support.landing.group import InProcessRunner
+from tests.support.landing.processes import ROOT
 
 OFTEN = timedelta(milliseconds=300)
 """Between two looks for what is to be merged."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 import landfall
 from landfall.errors import LandfallError
 from landfall.reading import Scan
-from tests.support.s3 import Bucket
+from tests.support.stores.s3 import Bucket
 
 COLUMNS = pa.schema([("p", pa.int64()), ("n", pa.int64())])
 REREAD = 10.0

@@ -21,8 +21,8 @@ from tests.chaos.outcome import NotInjected
 from tests.chaos.pod_faults import pick_pod
 from tests.chaos.replacing_driver import Forked, Forks
 from tests.chaos.schedule import Fault, Kind
-from tests.support.cluster import Refused
-from tests.support.live_group import NAME
+from tests.support.kubernetes.cluster import Refused
+from tests.support.kubernetes.live_group import NAME
 
 SECONDS = 90
 """How long a command may take."""

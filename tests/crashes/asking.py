@@ -21,7 +21,7 @@ from landfall.errors import Fenced, Retry
 from landfall.lane import Lane
 from landfall.source.files_log import FilesLog
 from tests.crashes.process import Process
-from tests.support.fakes import FakeRunner
+from tests.support.driver.fakes import FakeRunner
 
 if TYPE_CHECKING:
     from tests.crashes.feeds import FeedSchedule

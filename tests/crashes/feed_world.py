@@ -28,7 +28,7 @@ from landfall.store.memory import MemoryFiles
 from landfall.task import Batch
 from landfall.task.feed_reader import FeedReader, ReadableFeed
 from tests.crashes.world import ODD_RANGES, SHORT_SLICES, ReadingRunner
-from tests.support.fakes import group
+from tests.support.driver.fakes import group
 
 TOPICS = ("a", "b")
 EXTERNAL = "x"

@@ -29,7 +29,7 @@ from landfall.ledger.task_results import DecidedObject, LandedObject, ObjectKind
 from tests.crashes.folded import Slot
 from tests.crashes.horizons import late
 from tests.crashes.ranges import forgotten
-from tests.support.fakes import FakeLog
+from tests.support.driver.fakes import FakeLog
 
 if TYPE_CHECKING:
     from tests.crashes.machine import Schedule

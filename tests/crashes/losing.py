@@ -28,7 +28,7 @@ from tests.crashes.luck import Loss
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Process
 from tests.crashes.world import SHORT_SLICES, ReadingRunner
-from tests.support.fake_backup import READ_FROM, FakeBackup
+from tests.support.driver.fake_backup import READ_FROM, FakeBackup
 
 LANDS = 3
 """How many of a schedule's events let the backup land more."""

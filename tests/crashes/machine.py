@@ -53,7 +53,7 @@ from tests.crashes.world import (
     driver_deps,
     group_with,
 )
-from tests.support.fakes import ticking
+from tests.support.driver.fakes import ticking
 
 CHANGES = {Operation.CREATE, Operation.COMPLETE, Operation.PUT_PART, Operation.PUT_COPY}
 CHANGES |= {Operation.ABORT, Operation.DELETE, Operation.DROP, Operation.RETIRE}

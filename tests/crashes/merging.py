@@ -35,7 +35,7 @@ from tests.crashes.luck import Loss
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Process
 from tests.crashes.world import Rows, WatchedStore
-from tests.support.merged import Current, current, is_of_replace, merged, planned
+from tests.support.ledger.merged import Current, current, is_of_replace, merged, planned
 
 GROUP = "fake"
 """The group of all schedules."""

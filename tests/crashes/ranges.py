@@ -15,7 +15,7 @@ from landfall.ledger import Commit, Lost, Replay, Run, digest
 from landfall.ledger.decisions import topic_partition
 from tests.crashes.folded import Slot
 from tests.crashes.luck import Luck
-from tests.support.fakes import NOW
+from tests.support.driver.fakes import NOW
 
 MAY_STAY = (True, False)
 EVERY = timedelta(seconds=10)

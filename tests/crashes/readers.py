@@ -27,7 +27,7 @@ from landfall.ledger.task_results import LandedObject, ObjectKind
 from tests.crashes.judge import Offsets, folded_records
 from tests.crashes.merging import rows_of
 from tests.crashes.scheduler import Owner
-from tests.support.merged import current
+from tests.support.ledger.merged import current
 
 if TYPE_CHECKING:
     from tests.crashes.pairs import PairSchedule

@@ -6,7 +6,7 @@ from landfall.ledger import digest
 from landfall.store.memory import NoFaults
 from tests.crashes.luck import Luck
 from tests.crashes.world import WatchedStore
-from tests.support.fakes import NOW
+from tests.support.driver.fakes import NOW
 
 RUN = b'{"type":"RUN"}'
 

@@ -52,8 +52,8 @@ from tests.crashes.process import Process
 from tests.crashes.promoting import ranges_of_some
 from tests.crashes.scheduler import Owner
 from tests.crashes.world import GatedLog, driver_deps
-from tests.support.compaction_scene import Inline
-from tests.support.store_below import StoreBelow
+from tests.support.ledger.compaction_scene import Inline
+from tests.support.stores.store_below import StoreBelow
 
 if TYPE_CHECKING:
     from tests.crashes.pairs import PairSchedule

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from landfall.api.verbs import Answer, Outcome, UndoRequest
 from landfall.ledger import Replace
 from tests.crashes.judge import folded_records
-from tests.support.undoable import REMEDY
+from tests.support.ledger.undoable import REMEDY
 
 if TYPE_CHECKING:
     from tests.crashes.pairs import PairSchedule

@@ -35,7 +35,7 @@ from landfall.store import Created
 from landfall.store.memory import MemoryStore, Plan
 from landfall.task import Batch
 from tests.crashes.luck import Luck
-from tests.support.fakes import NOW, FakeLog, FakeRunner, group
+from tests.support.driver.fakes import NOW, FakeLog, FakeRunner, group
 
 if TYPE_CHECKING:
     from tests.crashes.machine import Schedule

@@ -13,8 +13,8 @@ import pytest
 from dev.servers.cache import MissingTool
 from dev.tour.place import TourPlace
 from tests.conftest import SESSION, STACK
-from tests.support.live_group import LiveGroup
-from tests.support.stack import Stack
+from tests.support.kubernetes.live_group import LiveGroup
+from tests.support.kubernetes.stack import Stack
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 import pytest
 
 from landfall.ledger import LaneOwnership
-from tests.support.independent_audit import events
-from tests.support.live_group import NAME, SOUND, LiveGroup, events_arriving
-from tests.support.stack import Stack
+from tests.support.audit.independent_audit import events
+from tests.support.kubernetes.live_group import NAME, SOUND, LiveGroup, events_arriving
+from tests.support.kubernetes.stack import Stack
 
 pytestmark = [
     pytest.mark.full,

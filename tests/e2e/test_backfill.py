@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import ExitCode
-from tests.support.independent_audit import data_keys
-from tests.support.landing import land
-from tests.support.live_group import NAME, PARTITIONS, SOUND, LiveGroup
+from tests.support.audit.independent_audit import data_keys
+from tests.support.kubernetes.live_group import NAME, PARTITIONS, SOUND, LiveGroup
+from tests.support.landing.group import land
 
 pytestmark = [pytest.mark.timeout(1200, func_only=True), pytest.mark.xdist_group("node")]
 

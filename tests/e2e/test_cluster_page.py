@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from dev.kube import programs
-from tests.support.cluster import Refused
-from tests.support.markdown import DOCS, ROOT, code
-from tests.support.stack import Stack
-from tests.support.start_pages import Shell, steps
+from tests.support.kubernetes.cluster import Refused
+from tests.support.kubernetes.stack import Stack
+from tests.support.pages.markdown import DOCS, ROOT, code
+from tests.support.pages.start_pages import Shell, steps
 
 pytestmark = [pytest.mark.timeout(1800, func_only=True), pytest.mark.xdist_group("node")]
 

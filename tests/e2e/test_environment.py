@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import last_release
-from tests.support.live_group import NAME, SOUND, LiveGroup, events_arriving
-from tests.support.stack import Stack
+from tests.support.kubernetes import last_release
+from tests.support.kubernetes.live_group import NAME, SOUND, LiveGroup, events_arriving
+from tests.support.kubernetes.stack import Stack
 
 pytestmark = [
     pytest.mark.full,

@@ -23,11 +23,11 @@ from tests.fuzz import hostile
 from tests.hostile import evidence
 from tests.hostile.evidence import Attack
 from tests.hostile.test_registry import GOOD, PROTO, ROWS, Registered, described, serving, sound
-from tests.support.cluster import Refused
-from tests.support.independent_audit import landed_lines
-from tests.support.live_group import NAME, SOUND, SYSTEM, LiveGroup, events_arriving
-from tests.support.registry import framed
-from tests.support.stack import Stack
+from tests.support.audit.independent_audit import landed_lines
+from tests.support.kafka.registry import framed
+from tests.support.kubernetes.cluster import Refused
+from tests.support.kubernetes.live_group import NAME, SOUND, SYSTEM, LiveGroup, events_arriving
+from tests.support.kubernetes.stack import Stack
 from tests.support.waiting import eventually
 
 pytestmark = [

@@ -16,7 +16,7 @@ from dev.kube.node import CGROUPS, HIDDEN, KERNEL
 from dev.servers import cache
 from dev.servers.cache import MissingTool
 from dev.servers.ports import answers
-from tests.support import cluster as kubernetes
+from tests.support.kubernetes import cluster as kubernetes
 
 NewCluster = Callable[[str], Cluster]
 

@@ -3,10 +3,10 @@
 import pytest
 
 from landfall.ledger import LaneOwnership
-from tests.support.cluster import Refused
-from tests.support.independent_audit import data_keys, events
-from tests.support.live_group import SOUND, LiveGroup, events_arriving
-from tests.support.stack import Stack
+from tests.support.audit.independent_audit import data_keys, events
+from tests.support.kubernetes.cluster import Refused
+from tests.support.kubernetes.live_group import SOUND, LiveGroup, events_arriving
+from tests.support.kubernetes.stack import Stack
 
 ARCHIVE = "/opt/landfall/spark.jsa"
 """The image's archive of Java classes."""

@@ -27,8 +27,8 @@ from landfall.api.contract import CONTROL_PORT, HTTP_PORT
 from landfall_operator.objects import manifests, names
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.pod_templates import BLOCK_PORT, DRIVER_PORT, OperatorContext
-from tests.support import cluster as kubernetes
-from tests.support.helm import of_kind, rendered
+from tests.support.kubernetes import cluster as kubernetes
+from tests.support.kubernetes.helm import of_kind, rendered
 from tests.support.waiting import eventually
 
 pytestmark = [

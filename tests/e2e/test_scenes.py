@@ -17,9 +17,9 @@ import pytest
 
 from dev.kube import programs
 from dev.kube.images import CURRENT, REGISTRY
-from tests.support.live_group import NAME, SOUND, LiveGroup
-from tests.support.operator_evidence import WIDTH, Scene, scene
-from tests.support.stack import Stack
+from tests.support.kubernetes.live_group import NAME, SOUND, LiveGroup
+from tests.support.kubernetes.stack import Stack
+from tests.support.operator.operator_evidence import WIDTH, Scene, scene
 
 pytestmark = [
     pytest.mark.full,

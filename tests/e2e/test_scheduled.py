@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from landfall_operator.core.schedules import AWAKE
-from tests.support.independent_audit import events
-from tests.support.live_group import SOUND, LiveGroup
+from tests.support.audit.independent_audit import events
+from tests.support.kubernetes.live_group import SOUND, LiveGroup
 
 pytestmark = [pytest.mark.timeout(1800, func_only=True), pytest.mark.xdist_group("node")]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.independent_audit import data_keys, events
-from tests.support.live_group import NAME, PARTITIONS, SOUND, LiveGroup
+from tests.support.audit.independent_audit import data_keys, events
+from tests.support.kubernetes.live_group import NAME, PARTITIONS, SOUND, LiveGroup
 
 pytestmark = [pytest.mark.timeout(1200, func_only=True), pytest.mark.xdist_group("node")]
 

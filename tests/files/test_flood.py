@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import ExitCode
-from tests.support.feed_scene import FeedScene
-from tests.support.flood import Flood, Share
-from tests.support.flooding import FILES, LEAST_HARMS, SEED, SETTLE, harm, in_thread
-from tests.support.processes import Process, Processes
-from tests.support.takers import numbered
+from tests.support.files.feed_scene import FeedScene
+from tests.support.files.flood import Flood, Share
+from tests.support.files.flooding import FILES, LEAST_HARMS, SEED, SETTLE, harm, in_thread
+from tests.support.files.takers import numbered
+from tests.support.landing.processes import Process, Processes
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(7200)]
 

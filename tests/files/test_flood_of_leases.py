@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import ExitCode
-from tests.support.feed_scene import FeedScene
-from tests.support.flood import Flood, Share
-from tests.support.flooding import FILES, LEAST_HARMS, SEED, SETTLE, harm, in_thread
-from tests.support.landing import wait_for
-from tests.support.processes import TOKEN, Process, Processes, free_port
-from tests.support.takers import Takers, done_numbers, numbered
+from tests.support.files.feed_scene import FeedScene
+from tests.support.files.flood import Flood, Share
+from tests.support.files.flooding import FILES, LEAST_HARMS, SEED, SETTLE, harm, in_thread
+from tests.support.files.takers import Takers, done_numbers, numbered
+from tests.support.landing.group import wait_for
+from tests.support.landing.processes import TOKEN, Process, Processes, free_port
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(7200)]
 

@@ -11,7 +11,7 @@ from landfall.api.spec import Column
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Decoder
 from landfall.pipeline.records import filled
-from tests.support.decoded import as_list
+from tests.support.payloads.decoded import as_list
 
 Rows: TypeAlias = dict[int, Any]
 """What is found in each row that is no dead letter."""

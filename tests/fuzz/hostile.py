@@ -23,11 +23,11 @@ from landfall.api.spec import parse_group
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import filled
 from landfall.task.partitioning import PartitionedChunk, Partitioner
-from tests.support.avro import encoded
-from tests.support.damage import damaged
-from tests.support.groups import document
-from tests.support.protobuf_payloads import inline, message
-from tests.support.thrift_payloads import packed
+from tests.support.kubernetes.groups import document
+from tests.support.payloads.avro import encoded
+from tests.support.payloads.damage import damaged
+from tests.support.payloads.protobuf_payloads import inline, message
+from tests.support.payloads.thrift_payloads import packed
 
 SECONDS = 20.0
 """The most processor time that the rows of a case may take."""

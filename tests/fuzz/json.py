@@ -29,7 +29,7 @@ from tests.fuzz.compared import (
     field_rows,
     same,
 )
-from tests.support import json_payloads
+from tests.support.payloads import json_payloads
 
 # ----------------------------------------------------------------------------------------- payloads
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.hostile import evidence
 from tests.hostile.world import World, playing
-from tests.support.cluster import Cluster
-from tests.support.kafka import Broker
-from tests.support.live_group import SOUND
-from tests.support.s3 import S3Server
+from tests.support.kafka.broker import Broker
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.live_group import SOUND
+from tests.support.stores.s3 import S3Server
 
 EVIDENCE = "LANDFALL_HOSTILE_EVIDENCE"
 """Environment variable: the file that gets the table, of a run in which nothing failed."""

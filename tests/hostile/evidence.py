@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support import sections
+from tests.support.pages import sections
 
 MADE = "<!-- What follows is written by `make hostile`. -->"
 """The line of the page after which the table begins."""

@@ -494,7 +494,7 @@ GUARDS: dict[str, Guard] = {
     "labels of metrics": Guard(
         f"{_TENANT}forged_metrics",
         "`honorLabels: true` for drivers",
-        {"tests.support.helm": _honor_labels},
+        {"tests.support.kubernetes.helm": _honor_labels},
     ),
     "ids of Java": Guard(
         f"{_SCHEMAS}/test_avro_ids.py::test_a_header_that_names_no_schema_makes_a_dead_letter",

@@ -24,10 +24,10 @@ import psutil
 
 from landfall.api.contract import CONTROL_PORT, HTTP_PORT
 from tests.hostile.guards import PATH
-from tests.support.cluster import Cluster
-from tests.support.fake_kubelet import Kubelet
-from tests.support.fake_node_api import now, pod_status
-from tests.support.processes import ENTRY, MARK
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.fake_kubelet import Kubelet
+from tests.support.kubernetes.fake_node_api import now, pod_status
+from tests.support.landing.processes import ENTRY, MARK
 
 Json = dict[str, Any]
 

@@ -25,11 +25,18 @@ from landfall.ledger.names.object_names import SegmentName, ledger_prefix, segme
 from landfall.ledger.names.roots import LEDGER_MARK
 from tests.hostile.evidence import Attack
 from tests.hostile.world import CONTROL_CHARACTERS, World, peak_memory
-from tests.support.independent_audit import EXACT, audit, data_keys, events, in_bucket, in_kafka
-from tests.support.landing import Scene, _now
-from tests.support.live_group import NAME, LiveGroup
-from tests.support.processes import LANDFALL, Processes
-from tests.support.s3 import Bucket
+from tests.support.audit.independent_audit import (
+    EXACT,
+    audit,
+    data_keys,
+    events,
+    in_bucket,
+    in_kafka,
+)
+from tests.support.kubernetes.live_group import NAME, LiveGroup
+from tests.support.landing.group import Scene, _now
+from tests.support.landing.processes import LANDFALL, Processes
+from tests.support.stores.s3 import Bucket
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900, func_only=True)]
 

@@ -16,11 +16,11 @@ import pytest
 from landfall.api.contract import ExitCode
 from tests.fuzz import hostile
 from tests.hostile.world import CONTROL_CHARACTERS, World
-from tests.support.independent_audit import data_keys, landed_lines
-from tests.support.kafka import Message
-from tests.support.landing import Scene
-from tests.support.processes import Process, Processes
-from tests.support.rawkafka import RawRecord, produce_raw
+from tests.support.audit.independent_audit import data_keys, landed_lines
+from tests.support.kafka.broker import Message
+from tests.support.kafka.raw_batches import RawRecord, produce_raw
+from tests.support.landing.group import Scene
+from tests.support.landing.processes import Process, Processes
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900, func_only=True)]
 

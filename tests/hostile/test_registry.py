@@ -16,11 +16,11 @@ from google.protobuf import descriptor_pb2
 from landfall.api.contract import ExitCode
 from tests.hostile.test_producer import run
 from tests.hostile.world import CONTROL_CHARACTERS, World
-from tests.support.avro import encoded
-from tests.support.independent_audit import landed_lines
-from tests.support.landing import Scene, wait_for
-from tests.support.processes import Processes
-from tests.support.registry import Registry, framed
+from tests.support.audit.independent_audit import landed_lines
+from tests.support.kafka.registry import Registry, framed
+from tests.support.landing.group import Scene, wait_for
+from tests.support.landing.processes import Processes
+from tests.support.payloads.avro import encoded
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900, func_only=True)]
 

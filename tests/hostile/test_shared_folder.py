@@ -14,8 +14,8 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.store.file import STAGING
 from tests.hostile.world import CONTROL_CHARACTERS, World
-from tests.support.folder_feed import FolderFeed, rows
-from tests.support.processes import Processes
+from tests.support.files.folder_feed import FolderFeed, rows
+from tests.support.landing.processes import Processes
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900, func_only=True)]
 

@@ -22,10 +22,10 @@ from landfall_operator.objects.names import ACCEPT_LEDGER, OPERATOR_ANNOTATION, 
 from tests.hostile.evidence import Attack
 from tests.hostile.peers import OwnServer, always, endless, response
 from tests.hostile.world import CONTROL_CHARACTERS, NAME, Tenant, World, cpu_seconds
-from tests.support.cluster import Refused
-from tests.support.groups import document
-from tests.support.helm import of_kind, rendered
-from tests.support.reconciled import status_of
+from tests.support.kubernetes.cluster import Refused
+from tests.support.kubernetes.groups import document
+from tests.support.kubernetes.helm import of_kind, rendered
+from tests.support.operator.reconciled import status_of
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900, func_only=True)]

@@ -22,15 +22,15 @@ from tests.hostile.evidence import Attack
 from tests.hostile.gadget import LOOT
 from tests.hostile.guards import PATH
 from tests.hostile.pods import Images, ProcessKubelet, RunningDriver
-from tests.support.cluster import Cluster
-from tests.support.groups import Groups, install
-from tests.support.helm import rendered
-from tests.support.independent_audit import events
-from tests.support.kafka import Broker
-from tests.support.landing import Scene
-from tests.support.live_group import NAME, PARTITIONS, LiveGroup
-from tests.support.operators import Operators, Running
-from tests.support.s3 import S3Server
+from tests.support.audit.independent_audit import events
+from tests.support.kafka.broker import Broker
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.groups import Groups, install
+from tests.support.kubernetes.helm import rendered
+from tests.support.kubernetes.live_group import NAME, PARTITIONS, LiveGroup
+from tests.support.landing.group import Scene
+from tests.support.operator.operators import Operators, Running
+from tests.support.stores.s3 import S3Server
 from tests.support.waiting import eventually
 
 OPERATOR_MEMORY = 400 << 20

@@ -9,15 +9,15 @@ from pyspark import SparkContext
 
 from landfall.api.spec import parse_group
 from landfall.driver.spark.session import spark_context
-from tests.support.cluster import Cluster
-from tests.support.fake_kubelet import Kubelet
-from tests.support.feed_scene import FeedScene
-from tests.support.groups import Groups, install
-from tests.support.kafka import Broker
-from tests.support.landing import Scene
+from tests.support.files.feed_scene import FeedScene
+from tests.support.kafka.broker import Broker
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.fake_kubelet import Kubelet
+from tests.support.kubernetes.groups import Groups, install
+from tests.support.landing.group import Scene
+from tests.support.landing.processes import Processes
 from tests.support.places import kinds, save_secrets
-from tests.support.processes import Processes
-from tests.support.s3 import Bucket, S3Server
+from tests.support.stores.s3 import Bucket, S3Server
 
 SECRETS = Path(__file__).parents[1] / "support/secrets"
 """Secrets of steps and decoders."""

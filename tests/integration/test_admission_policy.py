@@ -24,11 +24,11 @@ from landfall_operator.objects.names import OPERATOR
 from landfall_operator.objects.pod_templates import OperatorContext, driver_template
 from landfall_operator.runtime.event_recorder import manifest as event_manifest
 from tests.rights.stories import STORIES, Stage, Story
-from tests.support.api_audit_log import Account
-from tests.support.cluster import Cluster, Refused
-from tests.support.cluster_model import group
-from tests.support.groups import Groups, changed, document, install
-from tests.support.helm import RELEASE, rendered, the
+from tests.support.kubernetes.api_audit_log import Account
+from tests.support.kubernetes.cluster import Cluster, Refused
+from tests.support.kubernetes.groups import Groups, changed, document, install
+from tests.support.kubernetes.helm import RELEASE, rendered, the
+from tests.support.operator.cluster_model import group
 from tests.support.waiting import eventually
 
 OPERATORS_STORIES = [story for story in STORIES if story.account == OPERATOR]

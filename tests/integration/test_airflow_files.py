@@ -11,11 +11,11 @@ import pytest
 from dev.servers.airflow import AIRFLOW, DAGS
 from dev.servers.server import Server, ServerKind
 from landfall.ledger import Lease
-from tests.support.airflow_api import Api
-from tests.support.external_files import copy, feed_of_the_example, put, reasons
-from tests.support.feed_scene import FeedScene
-from tests.support.processes import TOKEN, Processes, free_port
-from tests.support.takers import done_numbers, records
+from tests.support.files.feed_scene import FeedScene
+from tests.support.files.takers import done_numbers, records
+from tests.support.landing.processes import TOKEN, Processes, free_port
+from tests.support.pages.external_files import copy, feed_of_the_example, put, reasons
+from tests.support.publishers.airflow_api import Api
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800), pytest.mark.xdist_group("airflow")]

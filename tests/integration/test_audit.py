@@ -16,10 +16,10 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall_audit import Unchecked
-from tests.support.independent_audit import data_keys, events
-from tests.support.kafka import Broker, Message
-from tests.support.landing import Scene, land
-from tests.support.s3 import Bucket, S3Server
+from tests.support.audit.independent_audit import data_keys, events
+from tests.support.kafka.broker import Broker, Message
+from tests.support.landing.group import Scene, land
+from tests.support.stores.s3 import Bucket, S3Server
 
 RECORDS = 1200
 SPEC: dict[str, Any] = {

@@ -18,12 +18,12 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.schemas.cached import registry_at
 from landfall_audit import Unchecked
-from tests.support.avro import Declared, encoded
-from tests.support.independent_audit import data_keys
-from tests.support.kafka import Broker, Message
-from tests.support.landing import Scene, land
-from tests.support.registry import Registry, framed
-from tests.support.s3 import S3Server
+from tests.support.audit.independent_audit import data_keys
+from tests.support.kafka.broker import Broker, Message
+from tests.support.kafka.registry import Registry, framed
+from tests.support.landing.group import Scene, land
+from tests.support.payloads.avro import Declared, encoded
+from tests.support.stores.s3 import S3Server
 
 DAY = 86_400_000
 CREATED: Declared = {

@@ -26,11 +26,11 @@ from landfall.lane.stores import open_stores
 from landfall_audit.buckets import open_buckets
 from landfall_audit.checks.inspection import inspect
 from landfall_audit.kafka_log import ClusterLog
-from tests.support.audited_spec import for_auditor
-from tests.support.copying import copied
-from tests.support.kafka import Message
-from tests.support.landing import Scene, land
-from tests.support.processes import Processes
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.kafka.broker import Message
+from tests.support.landing.group import Scene, land
+from tests.support.landing.processes import Processes
+from tests.support.stores.copying import copied
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

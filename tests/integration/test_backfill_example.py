@@ -15,11 +15,11 @@ from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
 from tests.integration.conftest import keys
-from tests.support.hourly_etl import drivers_of, shown, without_times
-from tests.support.kafka import Broker
-from tests.support.markdown import code
-from tests.support.night_of_clicks import EXAMPLE, GUIDE, PAGE, NightOfClicks, produce
-from tests.support.s3 import S3Server
+from tests.support.kafka.broker import Broker
+from tests.support.pages.hourly_etl import drivers_of, shown, without_times
+from tests.support.pages.markdown import code
+from tests.support.pages.night_of_clicks import EXAMPLE, GUIDE, PAGE, NightOfClicks, produce
+from tests.support.stores.s3 import S3Server
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -9,8 +9,8 @@ import pytest
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.native import HotPath
 from landfall.source.reader import KafkaReader
-from tests.support.hot_paths import BOTH, running
-from tests.support.second_broker import BrokerPair, broker_pair
+from tests.support.driver.hot_paths import BOTH, running
+from tests.support.kafka.second_broker import BrokerPair, broker_pair
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("leaderless")

@@ -9,7 +9,7 @@ from dev.servers.kafka import KAFKA
 from dev.servers.server import Server, ServerKind
 from tests.chaos.kafka_log import ask
 from tests.chaos.records import TOPICS, Identity, record
-from tests.support.kafka import SECONDS, Broker
+from tests.support.kafka.broker import SECONDS, Broker
 
 pytestmark = pytest.mark.timeout(600)
 NOW = 1_795_219_200_000

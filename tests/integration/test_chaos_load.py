@@ -17,10 +17,10 @@ from tests.chaos.compare_landed import check
 from tests.chaos.load import Load, Progress
 from tests.chaos.producer_ledger import LandedObject, compare
 from tests.chaos.records import identity
-from tests.support.independent_audit import kafka_messages
-from tests.support.kafka import Broker
-from tests.support.landing import Scene, land
-from tests.support.s3 import S3Server
+from tests.support.audit.independent_audit import kafka_messages
+from tests.support.kafka.broker import Broker
+from tests.support.landing.group import Scene, land
+from tests.support.stores.s3 import S3Server
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.timeout(1000), pytest.mark.xdist_group("load")]

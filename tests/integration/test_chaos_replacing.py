@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.replacing import Replacing
-from tests.support.landing import Scene
+from tests.support.landing.group import Scene
 
 pytestmark = [pytest.mark.xdist_group("drivers"), pytest.mark.full]
 

@@ -12,11 +12,11 @@ from landfall_operator import settings
 from landfall_operator.objects import rbac
 from landfall_operator.objects.names import OPERATOR
 from landfall_operator.runtime.namespaces import Labelled
-from tests.support import helm
-from tests.support.chart_values import DIGEST, EVERYTHING, REGISTRY, SCENARIOS
-from tests.support.cluster import Cluster
-from tests.support.cluster import Refused as KubectlRefused
-from tests.support.helm import CHART, Manifest, Refused, Values, of_kind, rendered, the
+from tests.support.kubernetes import helm
+from tests.support.kubernetes.chart_values import DIGEST, EVERYTHING, REGISTRY, SCENARIOS
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.cluster import Refused as KubectlRefused
+from tests.support.kubernetes.helm import CHART, Manifest, Refused, Values, of_kind, rendered, the
 from tests.support.waiting import eventually
 
 scenarios = pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.chart_values import SCENARIOS
-from tests.support.helm import CHART, RELEASE, Refused, rendered, the
+from tests.support.kubernetes.chart_values import SCENARIOS
+from tests.support.kubernetes.helm import CHART, RELEASE, Refused, rendered, the
 
 EXTRAS = SCENARIOS["extras"]
 ME, OTHER = f"landfall/{RELEASE}-landfall-operator", "elsewhere/landfall-operator"

@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import yaml
 
-from tests.support.chart_values import EVERYTHING, SCENARIOS
-from tests.support.helm import CHART, Manifest, rendered, the
+from tests.support.kubernetes.chart_values import EVERYTHING, SCENARIOS
+from tests.support.kubernetes.helm import CHART, Manifest, rendered, the
 
 
 def test_kinds_of_the_prometheus_operator_are_only_rendered_on_request() -> None:

@@ -10,10 +10,10 @@ import yaml
 from kubernetes import client
 
 from dev.kube.cluster import EXISTING, ControlPlane
-from tests.support import helm
-from tests.support.cluster import Cluster
-from tests.support.groups import Groups, document
-from tests.support.helm import CHART, Values
+from tests.support.kubernetes import helm
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.groups import Groups, document
+from tests.support.kubernetes.helm import CHART, Values
 from tests.support.waiting import eventually
 
 GROUPS = "consumergroups.landfall.dev"

@@ -9,8 +9,8 @@ import yaml
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from tests.support.independent_audit import events
-from tests.support.landing import Scene
+from tests.support.audit.independent_audit import events
+from tests.support.landing.group import Scene
 
 
 def checked(file: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:

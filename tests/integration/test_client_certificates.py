@@ -11,9 +11,9 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.native import HotPath
 from landfall.source.reader import KafkaReader
-from tests.support.hot_paths import BOTH
-from tests.support.kafka import Broker
-from tests.support.secured import MUTUAL_KAFKA, PASSWORD
+from tests.support.driver.hot_paths import BOTH
+from tests.support.kafka.broker import Broker
+from tests.support.kafka.secured import MUTUAL_KAFKA, PASSWORD
 
 pytestmark = pytest.mark.xdist_group("client-certificates")
 

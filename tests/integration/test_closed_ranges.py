@@ -12,9 +12,9 @@ from landfall.api.contract import ExitCode
 from landfall.driver.landing import closed_ranges
 from landfall.driver.landing.closed_ranges import until
 from landfall.ledger.offsets import TopicPartition
-from tests.support.kafka import SECONDS, Message
-from tests.support.landing import Landing, Scene
-from tests.support.processes import Processes
+from tests.support.kafka.broker import SECONDS, Message
+from tests.support.landing.group import Landing, Scene
+from tests.support.landing.processes import Processes
 
 HOUR = datetime(2026, 11, 21, 5, tzinfo=UTC)
 DELAY = timedelta(minutes=5)

@@ -12,9 +12,9 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from tests.support.independent_audit import data_keys, events
-from tests.support.kafka import Message
-from tests.support.landing import Scene
+from tests.support.audit.independent_audit import data_keys, events
+from tests.support.kafka.broker import Message
+from tests.support.landing.group import Scene
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import ExitCode
-from tests.support.independent_audit import events
-from tests.support.landing import Scene, land
+from tests.support.audit.independent_audit import events
+from tests.support.landing.group import Scene, land
 
 LANDFALL = Path(sys.executable).parent / "landfall"
 

@@ -10,7 +10,7 @@ from kubernetes.client.exceptions import ApiException
 from dev.kube.cluster import EXISTING, ControlPlane
 from dev.kube.daemons import Daemons
 from dev.servers.cache import MissingTool
-from tests.support.cluster import Cluster, Refused
+from tests.support.kubernetes.cluster import Cluster, Refused
 from tests.support.waiting import eventually
 
 DAEMONS = ("etcd", "apiserver", "controller-manager")

@@ -29,7 +29,7 @@ from landfall_operator.core.desired_state import desired_state
 from landfall_operator.reporting.group_status import report
 from landfall_operator.runtime.group_metrics import GroupSnapshot
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
-from tests.support.cluster_model import START, World, group
+from tests.support.operator.cluster_model import START, World, group
 
 DASHBOARD = Path(__file__).resolve().parents[2] / "charts/landfall/files/dashboard.json"
 LAKE = GroupPublisherStatus.model_validate(

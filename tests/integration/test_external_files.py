@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.argo import Workflow
-from tests.support.external_files import (
+from tests.support.files.feed_scene import FeedScene
+from tests.support.files.takers import done_numbers
+from tests.support.landing.processes import TOKEN, Processes, free_port
+from tests.support.pages.external_files import (
     EXAMPLE,
     argo_documents,
     feed_of_the_example,
     put,
     reasons,
 )
-from tests.support.feed_scene import FeedScene
-from tests.support.processes import TOKEN, Processes, free_port
-from tests.support.takers import done_numbers
+from tests.support.publishers.argo import Workflow
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

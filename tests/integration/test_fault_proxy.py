@@ -27,8 +27,8 @@ from landfall.api import spec
 from tests.chaos.child_process import Refused
 from tests.chaos.faults import LATE, Fault, Operation, Rule
 from tests.chaos.proxy import FaultProxy
-from tests.support.s3 import Bucket, S3Server
-from tests.support.stores import PatientStore, content, uploaded
+from tests.support.stores.every_store import PatientStore, content, uploaded
+from tests.support.stores.s3 import Bucket, S3Server
 from tests.support.waiting import eventually
 
 BROKEN = (HTTPClientError, ResponseStreamingError, IncompleteReadError)

@@ -15,7 +15,7 @@ from landfall.formats.parts import FilePart
 from landfall.ledger import FeedState
 from landfall.store.memory import MemoryStore
 from landfall.store.s3.files import S3Files
-from tests.support.s3 import Bucket
+from tests.support.stores.s3 import Bucket
 
 KNOWN = 5_000
 HOUR = timedelta(hours=1)

@@ -11,8 +11,8 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.checks import Invariant
 from landfall.discovery import looker
 from landfall_audit import PartitionResult, Unchecked
-from tests.support.feed_scene import TOPIC, TP, FeedScene, once, rows
-from tests.support.processes import Processes
+from tests.support.files.feed_scene import TOPIC, TP, FeedScene, once, rows
+from tests.support.landing.processes import Processes
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

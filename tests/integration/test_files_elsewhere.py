@@ -7,11 +7,11 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall_audit import PartitionResult, Unchecked
-from tests.support.feed_scene import TP, FeedScene, once, rows
+from tests.support.files.feed_scene import TP, FeedScene, once, rows
+from tests.support.landing.processes import Processes
 from tests.support.places import Place, save_secrets
 from tests.support.places.kinds import KINDS, SECRETS
-from tests.support.processes import Processes
-from tests.support.source_files import feed_of
+from tests.support.stores.source_files import feed_of
 
 pytestmark = [pytest.mark.xdist_group("drivers"), pytest.mark.full]
 

@@ -10,8 +10,8 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.api.verbs import IgnoreFilesRequest, Outcome, RetryFilesRequest
 from landfall.cli import main
-from tests.support.feed_scene import FeedScene, once, rows
-from tests.support.landing import Landing
+from tests.support.files.feed_scene import FeedScene, once, rows
+from tests.support.landing.group import Landing
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

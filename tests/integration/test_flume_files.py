@@ -11,9 +11,16 @@ import pytest
 from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
-from tests.support.flume_files import EXAMPLE, FIRST, PAGE, FlumeFiles, driver_of_the_example, files
-from tests.support.hourly_etl import shown, without_times
-from tests.support.markdown import code
+from tests.support.pages.flume_files import (
+    EXAMPLE,
+    FIRST,
+    PAGE,
+    FlumeFiles,
+    driver_of_the_example,
+    files,
+)
+from tests.support.pages.hourly_etl import shown, without_times
+from tests.support.pages.markdown import code
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -16,12 +16,12 @@ from landfall.store.gcs.store import GcsStore
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
 from landfall_audit.buckets import open_bucket
-from tests.support.audited_spec import for_auditor
+from tests.support.audit.audited_spec import for_auditor
 from tests.support.places import Place
 from tests.support.places import gcs as gcs_places
-from tests.support.scripted import Answer, scripted
-from tests.support.source_files import check_versions
-from tests.support.stores import concurrently, content, uploaded
+from tests.support.stores.every_store import concurrently, content, uploaded
+from tests.support.stores.scripted import Answer, scripted
+from tests.support.stores.source_files import check_versions
 
 pytestmark = pytest.mark.xdist_group("gcs")
 

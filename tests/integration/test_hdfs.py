@@ -25,15 +25,15 @@ from landfall.store.hdfs.store import HdfsStore, UploadOwner
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
 from landfall_audit.buckets import open_bucket
-from tests.support.audited_spec import for_auditor
-from tests.support.independent_audit import EXACT, events
-from tests.support.kafka import Broker
-from tests.support.landing import PATIENCE, Scene, land, wait_for
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.audit.independent_audit import EXACT, events
+from tests.support.kafka.broker import Broker
+from tests.support.landing.group import PATIENCE, Scene, land, wait_for
 from tests.support.places import Place
 from tests.support.places import hdfs as hdfs_places
-from tests.support.s3 import Bucket
-from tests.support.source_files import check_versions, files_of
-from tests.support.stores import concurrently, content, uploaded
+from tests.support.stores.every_store import concurrently, content, uploaded
+from tests.support.stores.s3 import Bucket
+from tests.support.stores.source_files import check_versions, files_of
 
 pytestmark = pytest.mark.xdist_group("hdfs")
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import ExitCode
-from tests.support.independent_audit import parquet_rows
-from tests.support.kafka import Message
-from tests.support.landing import Scene, land
-from tests.support.rawkafka import RawRecord, produce_raw
+from tests.support.audit.independent_audit import parquet_rows
+from tests.support.kafka.broker import Message
+from tests.support.kafka.raw_batches import RawRecord, produce_raw
+from tests.support.landing.group import Scene, land
 
 YEAR_1, YEAR_9999, NEVER = -62_135_596_800_000, 253_402_300_799_999, 2**62
 HOSTILE = [

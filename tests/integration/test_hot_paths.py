@@ -25,8 +25,8 @@ from landfall.native import HotPath
 from landfall.source.reader import KafkaReader
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch, landing
-from tests.support.hot_paths import NATIVE, PYTHON, needs_native, running
-from tests.support.kafka import Broker, Message
+from tests.support.driver.hot_paths import NATIVE, PYTHON, needs_native, running
+from tests.support.kafka.broker import Broker, Message
 
 NOON = 1_763_683_200_000
 DAY = 86_400_000

@@ -13,7 +13,8 @@ from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
 from tests.integration.conftest import keys
-from tests.support.hourly_etl import (
+from tests.support.kafka.broker import Broker, Message
+from tests.support.pages.hourly_etl import (
     EXAMPLE,
     FIRST,
     NOW,
@@ -24,9 +25,8 @@ from tests.support.hourly_etl import (
     shown,
     without_times,
 )
-from tests.support.kafka import Broker, Message
-from tests.support.markdown import code
-from tests.support.s3 import S3Server
+from tests.support.pages.markdown import code
+from tests.support.stores.s3 import S3Server
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -14,7 +14,7 @@ from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Bound, FoundOffsets
 from landfall.source.kafka import CHUNK, KafkaLog
-from tests.support.kafka import SECONDS, Broker, Message
+from tests.support.kafka.broker import SECONDS, Broker, Message
 from tests.support.waiting import eventually
 
 START = 1_763_683_200_000  # 2025-11-21 00:00 UTC

@@ -15,13 +15,13 @@ from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
 from landfall.store.probe import PREFIX as PROBES
-from tests.support.crashing_store import waiting_at
-from tests.support.independent_audit import EXACT, data_keys, events
-from tests.support.kafka import Broker
-from tests.support.landing import Scene, land, wait_for
+from tests.support.audit.independent_audit import EXACT, data_keys, events
+from tests.support.kafka.broker import Broker
+from tests.support.landing.crashing_store import waiting_at
+from tests.support.landing.group import Scene, land, wait_for
+from tests.support.landing.processes import Processes
 from tests.support.places.kinds import KINDS
-from tests.support.processes import Processes
-from tests.support.s3 import Bucket
+from tests.support.stores.s3 import Bucket
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

@@ -9,12 +9,12 @@ import pytest
 
 from dev.kube import programs
 from landfall_operator.api.verbs import PAUSE
-from tests.support.cluster import Cluster, Refused
-from tests.support.groups import Json
-from tests.support.operator_stage import Stage, staged
-from tests.support.operators import PATIENCE
+from tests.support.kubernetes.cluster import Cluster, Refused
+from tests.support.kubernetes.groups import Json
+from tests.support.operator.operator_stage import Stage, staged
+from tests.support.operator.operators import PATIENCE
+from tests.support.operator.waiting_tools import NAMES, STATES, State
 from tests.support.waiting import eventually
-from tests.support.waiting_tools import NAMES, STATES, State
 
 
 def kstatus(resource: Json) -> str:

@@ -13,8 +13,8 @@ from landfall_operator.runtime.action_executor import ActionExecutor, Target
 from landfall_operator.runtime.kube_client import KINDS, Conflict, KubeClient, NotFound
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from tests.rights.grants import single
-from tests.support.api_audit_log import Right
-from tests.support.groups import Groups, document
+from tests.support.kubernetes.api_audit_log import Right
+from tests.support.kubernetes.groups import Groups, document
 
 LISTED = sorted(
     kind.name for kind in KINDS.values() if Right(kind.group, kind.plural, "list") in single(GROUPS)

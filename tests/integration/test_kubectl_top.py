@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.cluster import Cluster
-from tests.support.documented_groups import shown
-from tests.support.groups import Groups
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.groups import Groups
+from tests.support.operator.documented_groups import shown
 from tests.support.waiting import eventually
 
 

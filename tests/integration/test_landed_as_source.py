@@ -10,9 +10,9 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.ledger import Commit, decode
 from landfall.ledger.offsets import TopicPartition
-from tests.support.independent_audit import EXACT, audit, events, in_bucket, in_kafka
-from tests.support.kafka import Broker
-from tests.support.landing import Scene, land
+from tests.support.audit.independent_audit import EXACT, audit, events, in_bucket, in_kafka
+from tests.support.kafka.broker import Broker
+from tests.support.landing.group import Scene, land
 
 SEQUENCE_FILES = {"format": "SequenceFile", "options": {"keyMode": "MessagePack"}}
 

@@ -13,15 +13,15 @@ from landfall.api.contract import ExitCode
 from landfall.errors import Reason, Stalled
 from landfall.lane import claim_output_root
 from landfall.store.urls import open_store
-from tests.support.independent_audit import (
+from tests.support.audit.independent_audit import (
     data_keys,
     events,
     kafka_messages,
     landed_lines,
     parquet_rows,
 )
-from tests.support.kafka import Message
-from tests.support.landing import Scene, land
+from tests.support.kafka.broker import Message
+from tests.support.landing.group import Scene, land
 
 pytestmark = pytest.mark.xdist_group("spark")
 

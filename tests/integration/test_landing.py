@@ -8,7 +8,7 @@ from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
 from landfall.errors import Reason
-from tests.support.independent_audit import (
+from tests.support.audit.independent_audit import (
     EXACT,
     audit,
     data_keys,
@@ -17,8 +17,8 @@ from tests.support.independent_audit import (
     in_kafka,
     parquet_rows,
 )
-from tests.support.kafka import Message
-from tests.support.landing import Scene, land, landing, wait_for
+from tests.support.kafka.broker import Message
+from tests.support.landing.group import Scene, land, landing, wait_for
 
 pytestmark = pytest.mark.xdist_group("spark")
 

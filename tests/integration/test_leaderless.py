@@ -14,9 +14,9 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.source import Bound, FoundOffsets
 from landfall.source.kafka import KafkaLog
 from landfall_audit import errors as audit_errors
-from tests.support.kafka import Message
-from tests.support.landing import Landing, Scene
-from tests.support.second_broker import BrokerPair, broker_pair
+from tests.support.kafka.broker import Message
+from tests.support.kafka.second_broker import BrokerPair, broker_pair
+from tests.support.landing.group import Landing, Scene
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("leaderless")

@@ -12,10 +12,10 @@ from landfall.api.contract import ExitCode
 from landfall.api.verbs import FilesDoneRequest, LeaseAnswer, Outcome, TakeFilesRequest
 from landfall.cli.decide.driver_control import DriverControl
 from landfall.errors import Retry
-from tests.support.feed_scene import TOPIC, FeedScene, rows
-from tests.support.landing import wait_for
-from tests.support.processes import TOKEN, Processes, free_port
-from tests.support.takers import Takers, done_numbers
+from tests.support.files.feed_scene import TOPIC, FeedScene, rows
+from tests.support.files.takers import Takers, done_numbers
+from tests.support.landing.group import wait_for
+from tests.support.landing.processes import TOKEN, Processes, free_port
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

@@ -10,13 +10,13 @@ from landfall.api.contract import ExitCode
 from landfall.api.spec import Output
 from landfall.cli import main
 from landfall.errors import Stalled
-from tests.support.independent_audit import EXACT, events
-from tests.support.landing import Scene
-from tests.support.processes import Processes
+from tests.support.audit.independent_audit import EXACT, events
+from tests.support.landing.group import Scene
+from tests.support.landing.processes import Processes
 
 pytestmark = pytest.mark.xdist_group("drivers")
 
-CARELESS = "tests.support.careless_store:CarelessStore"
+CARELESS = "tests.support.stores.careless_store:CarelessStore"
 
 
 def test_objects_may_be_in_a_store_that_cannot_keep_a_ledger(

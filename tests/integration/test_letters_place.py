@@ -15,10 +15,10 @@ from landfall.driver.landing.dead_letter_expiry import ExpirySweep
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.store.measured import StoreCalls, measured
-from tests.support.independent_audit import events
-from tests.support.kafka import Broker
-from tests.support.landing import Landing, Scene
-from tests.support.limited_users import (
+from tests.support.audit.independent_audit import events
+from tests.support.kafka.broker import Broker
+from tests.support.landing.group import Landing, Scene
+from tests.support.stores.limited_users import (
     DRIVER,
     LimitedUser,
     access_of,
@@ -27,7 +27,7 @@ from tests.support.limited_users import (
     personal_data_policies,
     scene_of_driver,
 )
-from tests.support.s3 import Bucket
+from tests.support.stores.s3 import Bucket
 
 pytestmark = pytest.mark.xdist_group("store_rights")
 

@@ -12,12 +12,12 @@ from landfall.driver.process.loop import Driver
 from landfall.store import Created
 from landfall.store.s3.store import S3Store
 from landfall.store.urls import open_store
-from tests.support.driver_mutants import CompletesFirst
-from tests.support.independent_audit import (
+from tests.support.audit.independent_audit import (
     EXACT,
     events,
 )
-from tests.support.landing import Landing, Scene, land
+from tests.support.driver.driver_mutants import CompletesFirst
+from tests.support.landing.group import Landing, Scene, land
 
 pytestmark = pytest.mark.xdist_group("spark")
 

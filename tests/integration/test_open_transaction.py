@@ -3,8 +3,8 @@
 from landfall.cli.group_store import GroupStore
 from landfall.cli.look.status import read_progress
 from landfall.source.kafka import KafkaLog
-from tests.support.kafka import SECONDS
-from tests.support.landing import Landing, Scene
+from tests.support.kafka.broker import SECONDS
+from tests.support.landing.group import Landing, Scene
 
 EVENT = b'{"ts": 1763683200000}'
 

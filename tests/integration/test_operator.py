@@ -15,9 +15,9 @@ import pytest
 from landfall.api.contract import DriverPhase, ExitCode
 from landfall_operator.objects import rbac
 from landfall_operator.objects.names import FINALIZER, OPERATOR, SIGNING_KEY
-from tests.support.cluster import Cluster
-from tests.support.operator_stage import KINDS, Stage, staged
-from tests.support.operators import PATIENCE, Running
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.operator.operator_stage import KINDS, Stage, staged
+from tests.support.operator.operators import PATIENCE, Running
 from tests.support.waiting import eventually
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_kubelet import Kubelet
-from tests.support.groups import Groups, Json, document
-from tests.support.operator_restarts import run_operator
+from tests.support.kubernetes.fake_kubelet import Kubelet
+from tests.support.kubernetes.groups import Groups, Json, document
+from tests.support.operator.operator_restarts import run_operator
 from tests.support.waiting import eventually
 
 TIMEOUT_SECONDS = 400.0

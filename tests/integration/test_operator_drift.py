@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster
-from tests.support.fake_kubelet import Kubelet
-from tests.support.groups import Groups, document, install
-from tests.support.operators import PATIENCE, Operators, Running
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.fake_kubelet import Kubelet
+from tests.support.kubernetes.groups import Groups, document, install
+from tests.support.operator.operators import PATIENCE, Operators, Running
 from tests.support.waiting import eventually
 
 NAME = "clicks"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_kubelet import Kubelet
-from tests.support.groups import Groups, Json, document
-from tests.support.operators import Operators
+from tests.support.kubernetes.fake_kubelet import Kubelet
+from tests.support.kubernetes.groups import Groups, Json, document
+from tests.support.operator.operators import Operators
 from tests.support.waiting import eventually
 
 MANY = 50

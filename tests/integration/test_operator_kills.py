@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fake_kubelet import Kubelet
-from tests.support.groups import Groups, Json, document
-from tests.support.kill_proxy import KillProxy
-from tests.support.operators import Operators
+from tests.support.kubernetes.fake_kubelet import Kubelet
+from tests.support.kubernetes.groups import Groups, Json, document
+from tests.support.operator.kill_proxy import KillProxy
+from tests.support.operator.operators import Operators
 from tests.support.waiting import eventually
 
 PATIENCE = 400.0

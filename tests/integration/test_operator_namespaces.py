@@ -11,12 +11,12 @@ import pytest
 from landfall_operator.objects import rbac
 from landfall_operator.objects.names import OPERATOR
 from tests.rights.grants import single
-from tests.support.api_audit_log import Account
-from tests.support.cluster import Cluster, Refused
-from tests.support.fake_kubelet import Kubelet
-from tests.support.groups import Groups, document, install
-from tests.support.helm import rendered
-from tests.support.operators import PATIENCE, Operators, Running
+from tests.support.kubernetes.api_audit_log import Account
+from tests.support.kubernetes.cluster import Cluster, Refused
+from tests.support.kubernetes.fake_kubelet import Kubelet
+from tests.support.kubernetes.groups import Groups, document, install
+from tests.support.kubernetes.helm import rendered
+from tests.support.operator.operators import PATIENCE, Operators, Running
 from tests.support.waiting import eventually
 
 _RBAC = "rbac.authorization.k8s.io"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import Cluster, Refused
-from tests.support.operator_stage import Stage, staged
-from tests.support.operators import PATIENCE
+from tests.support.kubernetes.cluster import Cluster, Refused
+from tests.support.operator.operator_stage import Stage, staged
+from tests.support.operator.operators import PATIENCE
 from tests.support.waiting import eventually
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
-from tests.support.any_uid import ANY_USER, UID, any_uid
-from tests.support.cluster import Cluster
-from tests.support.fake_driver import Lane
-from tests.support.fake_kubelet import Kubelet
-from tests.support.groups import Groups, Json, document
-from tests.support.operator_evidence import scene
-from tests.support.operators import Operators
+from tests.support.kubernetes.any_uid import ANY_USER, UID, any_uid
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.fake_kubelet import Kubelet
+from tests.support.kubernetes.groups import Groups, Json, document
+from tests.support.operator.fake_driver import Lane
+from tests.support.operator.operator_evidence import scene
+from tests.support.operator.operators import Operators
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900, func_only=True)]

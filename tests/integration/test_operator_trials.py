@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster
-from tests.support.cluster_model_trials import compared
-from tests.support.operator_stage import Stage, staged
-from tests.support.operators import PATIENCE
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.operator.cluster_model_trials import compared
+from tests.support.operator.operator_stage import Stage, staged
+from tests.support.operator.operators import PATIENCE
 from tests.support.waiting import eventually
 
 

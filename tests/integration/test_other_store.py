@@ -11,9 +11,9 @@ from landfall.errors import Reason, Stalled
 from landfall.store import Store
 from landfall.store.urls import open_store
 from tests.integration.conftest import keys
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import FakeLog, group
-from tests.support.s3 import Bucket, S3Server
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import FakeLog, group
+from tests.support.stores.s3 import Bucket, S3Server
 
 
 def test_a_bucket_of_the_same_name_elsewhere_is_refused(

@@ -15,10 +15,10 @@ import pytest
 from pyspark import SparkContext
 
 from landfall_audit import Unchecked
-from tests.support.avro import Declared, encoded
-from tests.support.independent_audit import FIRST_DAY, data_keys, parquet_rows
-from tests.support.landing import Scene, landing
-from tests.support.schema_registry import FakeRegistry, schema_registry
+from tests.support.audit.independent_audit import FIRST_DAY, data_keys, parquet_rows
+from tests.support.kafka.schema_registry import FakeRegistry, schema_registry
+from tests.support.landing.group import Scene, landing
+from tests.support.payloads.avro import Declared, encoded
 
 pytestmark = pytest.mark.xdist_group("spark")
 

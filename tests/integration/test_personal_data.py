@@ -19,10 +19,10 @@ from landfall.driver.landing.dead_letter_expiry import ExpirySweep
 from landfall.errors import StoreDenied
 from landfall.lane import Lane
 from landfall.store.urls import open_store
-from tests.support.independent_audit import events
-from tests.support.kafka import Broker
-from tests.support.landing import Landing, Scene
-from tests.support.limited_users import (
+from tests.support.audit.independent_audit import events
+from tests.support.kafka.broker import Broker
+from tests.support.landing.group import Landing, Scene
+from tests.support.stores.limited_users import (
     DRIVER,
     LimitedUser,
     access_of,

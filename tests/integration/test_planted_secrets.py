@@ -25,11 +25,11 @@ from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.snapshot import ReceivedStatus
 from landfall_operator.reporting.event_texts import condition_events
 from landfall_operator.reporting.group_status import report
-from tests.support.cluster_model import World, group
-from tests.support.independent_audit import events
-from tests.support.kafka import Message
-from tests.support.landing import PATIENCE, Scene
-from tests.support.processes import Pod, Processes
+from tests.support.audit.independent_audit import events
+from tests.support.kafka.broker import Message
+from tests.support.landing.group import PATIENCE, Scene
+from tests.support.landing.processes import Pod, Processes
+from tests.support.operator.cluster_model import World, group
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

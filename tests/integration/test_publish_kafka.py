@@ -3,9 +3,9 @@
 import pytest
 
 from landfall.errors import Stalled
-from tests.support.event_ledger import CLICKS, ORDERS
-from tests.support.event_topic import event_ledger, ids, messages
-from tests.support.kafka import Broker
+from tests.support.kafka.broker import Broker
+from tests.support.kafka.event_topic import event_ledger, ids, messages
+from tests.support.ledger.event_ledger import CLICKS, ORDERS
 
 
 def test_each_event_is_a_message_once(kafka: Broker) -> None:

@@ -18,8 +18,8 @@ from landfall.source.clients import Client, open_client
 from landfall.source.messages import Fetch
 from landfall.source.progress import CHUNK_BYTES, CHUNK_ROWS
 from landfall.source.reader import KafkaReader
-from tests.support.hot_paths import BOTH
-from tests.support.kafka import SECONDS, Broker, Message
+from tests.support.driver.hot_paths import BOTH
+from tests.support.kafka.broker import SECONDS, Broker, Message
 from tests.support.waiting import eventually
 
 LARGE = 10_000_000

@@ -9,8 +9,8 @@ import pytest
 from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source.reader import KafkaReader
-from tests.support.hot_paths import BOTH
-from tests.support.kafka import Broker, Message
+from tests.support.driver.hot_paths import BOTH
+from tests.support.kafka.broker import Broker, Message
 
 PARTITIONS = 40
 """More than are fetched at once."""

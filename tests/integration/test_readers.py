@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 import landfall
 from tests.integration.test_hadoop_reads import spark  # noqa: F401  # a fixture
-from tests.support.readable import CLICKS, ORDERS, Readable
+from tests.support.ledger.readable import CLICKS, ORDERS, Readable
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -7,9 +7,9 @@ import pytest
 
 from landfall.cli import main
 from tests.integration.conftest import keys
-from tests.support.hive_reader import SparkSql, spark_sql
-from tests.support.readable import CLICKS, Readable
-from tests.support.s3 import Bucket, S3Server
+from tests.support.ledger.readable import CLICKS, Readable
+from tests.support.publishers.hive_reader import SparkSql, spark_sql
+from tests.support.stores.s3 import Bucket, S3Server
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -25,13 +25,13 @@ from landfall.ledger import State
 from landfall.ledger.names import roots
 from landfall.store import Store
 from landfall.store.below import SlotsBelow
-from tests.support import fakes
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import NOW, FakeLog, FakeRunner
-from tests.support.landing import wait_for
-from tests.support.merged import MergesOnce
-from tests.support.s3 import Bucket
-from tests.support.stores import s3_store
+from tests.support.driver import fakes
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import NOW, FakeLog, FakeRunner
+from tests.support.landing.group import wait_for
+from tests.support.ledger.merged import MergesOnce
+from tests.support.stores.every_store import s3_store
+from tests.support.stores.s3 import Bucket
 
 GROUP, BACKFILL = fakes.group().metadata.name, "fix"
 ROWS = 13

@@ -17,10 +17,10 @@ from landfall_operator.api import backfill
 from landfall_operator.api.crd import PLURAL, schema
 from landfall_operator.api.definition import GROUP
 from landfall_operator.api.validation import parsed
-from tests.support.cluster import Cluster, Refused
-from tests.support.defaults import defaulted
-from tests.support.documented_groups import printed
-from tests.support.groups import Groups, Json, changed, document, refusal, yaml_blocks
+from tests.support.kubernetes.cluster import Cluster, Refused
+from tests.support.kubernetes.groups import Groups, Json, changed, document, refusal, yaml_blocks
+from tests.support.operator.defaults import defaulted
+from tests.support.operator.documented_groups import printed
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[2]

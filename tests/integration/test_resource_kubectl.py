@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from landfall_operator.api.definition import GROUP
-from tests.support.cluster import Cluster
-from tests.support.documented_groups import Shown, printed, shown
-from tests.support.groups import Groups
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.groups import Groups
+from tests.support.operator.documented_groups import Shown, printed, shown
 
 
 @pytest.fixture(scope="module")

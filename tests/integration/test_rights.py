@@ -8,8 +8,8 @@ from landfall_operator.objects.names import OPERATOR
 from tests.rights.grants import DRIVERS, OPERATORS, Rules, single, without
 from tests.rights.spark import DRIVER
 from tests.rights.stories import STORIES, Denied, play
-from tests.support.api_audit_log import Right, has_log
-from tests.support.cluster import Cluster
+from tests.support.kubernetes.api_audit_log import Right, has_log
+from tests.support.kubernetes.cluster import Cluster
 
 pytestmark = pytest.mark.timeout(1200, func_only=True)
 

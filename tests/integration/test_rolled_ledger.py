@@ -12,8 +12,8 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.cli import main
 from landfall.ledger import State
 from landfall.ledger.names import object_names
-from tests.support.independent_audit import EXACT, events
-from tests.support.landing import Scene, land, landing, wait_for
+from tests.support.audit.independent_audit import EXACT, events
+from tests.support.landing.group import Scene, land, landing, wait_for
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

@@ -8,10 +8,10 @@ import pytest
 from dev.servers.s3 import S3
 from dev.servers.server import Server, ServerKind
 from landfall.api.contract import ExitCode
-from tests.support.independent_audit import EXACT, events
-from tests.support.kafka import Broker
-from tests.support.landing import Landing
-from tests.support.rotated_keys import RotatedKeys
+from tests.support.audit.independent_audit import EXACT, events
+from tests.support.kafka.broker import Broker
+from tests.support.landing.group import Landing
+from tests.support.stores.rotated_keys import RotatedKeys
 
 
 def test_a_group_lands_again_when_its_secret_has_the_new_keys(

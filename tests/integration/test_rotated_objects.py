@@ -17,8 +17,8 @@ from landfall.cli.objects.verify import examine
 from landfall.driver.decide.batch_size import FIRST_SLICE_OBJECTS
 from landfall.ledger import Commit, decode
 from landfall.ledger.names import object_names
-from tests.support.independent_audit import events
-from tests.support.landing import Scene, land
+from tests.support.audit.independent_audit import events
+from tests.support.landing.group import Scene, land
 
 RECORDS, DAYS = 600, 2 * FIRST_SLICE_OBJECTS
 

@@ -21,8 +21,8 @@ from landfall.errors import StoreDenied
 from landfall.store import Created
 from landfall.store.probe import probe
 from landfall.store.s3.store import S3Store
-from tests.support.s3 import Bucket, S3Server
-from tests.support.stores import uploaded
+from tests.support.stores.every_store import uploaded
+from tests.support.stores.s3 import Bucket, S3Server
 
 DAY = timedelta(days=1)
 

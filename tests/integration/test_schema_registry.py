@@ -13,10 +13,10 @@ from landfall.schemas import RegisteredSchema, SchemaKind, SchemaReference
 from landfall.schemas.cached import registry_at
 from landfall.schemas.client import RegistryClient, RegistryOptions
 from landfall.schemas.proto_files import file_set
-from tests.support.avro import encoded
-from tests.support.groups import document
-from tests.support.registered import errors, records, values
-from tests.support.registry import Registry, framed
+from tests.support.kafka.registered import errors, records, values
+from tests.support.kafka.registry import Registry, framed
+from tests.support.kubernetes.groups import document
+from tests.support.payloads.avro import encoded
 
 COUNTRY = {"type": "enum", "name": "shop.Country", "symbols": ["DE", "FR"]}
 VISIT: dict[str, Any] = {

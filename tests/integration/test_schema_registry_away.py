@@ -10,9 +10,7 @@ import pytest
 
 from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import Server, ServerKind
-from tests.support.landing import Scene
-from tests.support.processes import Processes
-from tests.support.registry_outage import (
+from tests.support.kafka.registry_outage import (
     FIRST,
     SECOND,
     dead_letters,
@@ -26,6 +24,8 @@ from tests.support.registry_outage import (
     running,
     spec,
 )
+from tests.support.landing.group import Scene
+from tests.support.landing.processes import Processes
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

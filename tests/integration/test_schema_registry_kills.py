@@ -13,11 +13,9 @@ import pytest
 from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import Server, ServerKind
 from landfall_audit.checks.inspection import Findings
-from tests.support.independent_audit import landed_lines
-from tests.support.landing import Scene, wait_for
-from tests.support.processes import Processes
-from tests.support.registry import Registry
-from tests.support.registry_outage import (
+from tests.support.audit.independent_audit import landed_lines
+from tests.support.kafka.registry import Registry
+from tests.support.kafka.registry_outage import (
     FIRST,
     SECOND,
     dead_letters,
@@ -31,6 +29,8 @@ from tests.support.registry_outage import (
     running,
     spec,
 )
+from tests.support.landing.group import Scene, wait_for
+from tests.support.landing.processes import Processes
 
 pytestmark = pytest.mark.full
 

@@ -23,12 +23,12 @@ from pyspark.sql import SparkSession
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from tests.integration.conftest import keys
-from tests.support import shop
-from tests.support.kafka import Broker
-from tests.support.markdown import DOCS, code
-from tests.support.registry import Registry
-from tests.support.s3 import Bucket, S3Server
-from tests.support.shop import TOPICS, Rows, Types
+from tests.support.kafka.broker import Broker
+from tests.support.kafka.registry import Registry
+from tests.support.pages import shop
+from tests.support.pages.markdown import DOCS, code
+from tests.support.pages.shop import TOPICS, Rows, Types
+from tests.support.stores.s3 import Bucket, S3Server
 
 pytestmark = pytest.mark.xdist_group("spark")
 

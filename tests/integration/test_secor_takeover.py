@@ -15,10 +15,17 @@ from pyspark import SparkContext
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from tests.integration.conftest import keys
-from tests.support.kafka import Broker
-from tests.support.markdown import code
-from tests.support.s3 import S3Server
-from tests.support.takeover import EXAMPLE, PAGE, Takeover, left_by_secor, shown, without_times
+from tests.support.kafka.broker import Broker
+from tests.support.pages.markdown import code
+from tests.support.pages.takeover import (
+    EXAMPLE,
+    PAGE,
+    Takeover,
+    left_by_secor,
+    shown,
+    without_times,
+)
+from tests.support.stores.s3 import S3Server
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -34,9 +34,9 @@ from landfall.source import Bound
 from landfall.source.kafka import KafkaLog
 from landfall.source.properties import kafka_properties
 from landfall.source.reader import KafkaReader
-from tests.support.hot_paths import BOTH, running
-from tests.support.kafka import SECONDS, Broker
-from tests.support.secured import ADMIN, PASSWORD, SECURED_KAFKA, USER
+from tests.support.driver.hot_paths import BOTH, running
+from tests.support.kafka.broker import SECONDS, Broker
+from tests.support.kafka.secured import ADMIN, PASSWORD, SECURED_KAFKA, USER
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("secured")

@@ -12,8 +12,8 @@ from dev.servers.cache import MissingTool
 from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.server import Server, ServerKind
-from tests.support.kafka import SECONDS, Broker, Message
-from tests.support.s3 import Bucket
+from tests.support.kafka.broker import SECONDS, Broker, Message
+from tests.support.stores.s3 import Bucket
 
 OwnServer = Callable[[ServerKind], Server]
 

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from landfall.api.contract import ExitCode
-from tests.support.groups import Json, document
-from tests.support.processes import LANDFALL
+from tests.support.kubernetes.groups import Json, document
+from tests.support.landing.processes import LANDFALL
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -21,11 +21,11 @@ from landfall.api.contract import ExitCode
 from landfall.errors import Reason, Stalled
 from landfall.lane import claim_output_root
 from landfall.store.urls import open_store
-from tests.support.independent_audit import EXACT, events
-from tests.support.kafka import Broker
-from tests.support.landing import PATIENCE, Landing, Scene, land, landing, wait_for
-from tests.support.processes import Process, Processes
-from tests.support.s3 import S3Server
+from tests.support.audit.independent_audit import EXACT, events
+from tests.support.kafka.broker import Broker
+from tests.support.landing.group import PATIENCE, Landing, Scene, land, landing, wait_for
+from tests.support.landing.processes import Process, Processes
+from tests.support.stores.s3 import S3Server
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.xdist_group("drivers")

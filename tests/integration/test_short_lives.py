@@ -11,9 +11,9 @@ import pytest
 from landfall.driver.decide.batch_size import FIRST_BATCH_OFFSETS, FIRST_SLICE_OBJECTS
 from landfall.errors import LandfallError
 from landfall.ledger import Commit, Open, decode
-from tests.support.independent_audit import events
-from tests.support.landing import Scene, wait_for
-from tests.support.processes import Process, Processes
+from tests.support.audit.independent_audit import events
+from tests.support.landing.group import Scene, wait_for
+from tests.support.landing.processes import Process, Processes
 
 pytestmark = [pytest.mark.xdist_group("drivers"), pytest.mark.slow]
 

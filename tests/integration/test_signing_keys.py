@@ -11,7 +11,7 @@ from landfall_operator.objects.names import OPERATOR, SIGNING_KEY
 from landfall_operator.runtime.kube_client import KubeClient, RequestRejected
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.signing_keys import SigningKeys
-from tests.support.groups import Groups
+from tests.support.kubernetes.groups import Groups
 
 
 @pytest.fixture

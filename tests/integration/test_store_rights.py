@@ -21,17 +21,17 @@ from landfall.objects import Upload, UploadLost
 from landfall.store.copying import copied
 from landfall.store.probe import probe
 from landfall.store.urls import open_store
-from tests.support.independent_audit import events
-from tests.support.kafka import Broker
-from tests.support.landing import Landing, Scene, wait_for
-from tests.support.limited_users import (
+from tests.support.audit.independent_audit import events
+from tests.support.kafka.broker import Broker
+from tests.support.landing.group import Landing, Scene, wait_for
+from tests.support.stores.every_store import content, uploaded
+from tests.support.stores.limited_users import (
     DRIVER,
     access_of,
     documented_statements,
     scene_of_driver,
     without,
 )
-from tests.support.stores import content, uploaded
 
 pytestmark = pytest.mark.xdist_group("store_rights")
 

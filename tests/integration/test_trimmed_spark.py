@@ -13,7 +13,7 @@ import pyspark
 import pytest
 
 from tests.support.images import script
-from tests.support.markdown import ROOT
+from tests.support.pages.markdown import ROOT
 
 INSTALLED = Path(pyspark.__file__).parent
 REMOVED = {

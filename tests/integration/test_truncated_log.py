@@ -17,7 +17,7 @@ from landfall.errors import LogTruncated
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import LastRead
 from landfall.source.reader import KafkaReader
-from tests.support.kafka import Broker
+from tests.support.kafka.broker import Broker
 
 TP = TopicPartition("t", 0)
 KEPT, LOST, AGAIN = 100, 100, 150

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.kafka import Broker
-from tests.support.markdown import DOCS, code
+from tests.support.kafka.broker import Broker
+from tests.support.pages.markdown import DOCS, code
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hourly_etl import without_times
-from tests.support.markdown import ROOT
-from tests.support.start_pages import PAGES, Shell, steps, unexpected
+from tests.support.pages.hourly_etl import without_times
+from tests.support.pages.markdown import ROOT
+from tests.support.pages.start_pages import PAGES, Shell, steps, unexpected
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(3600)]
 

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.integration.test_hadoop_reads import spark  # noqa: F401  # a fixture
-from tests.support.avro import Declared, encoded
-from tests.support.own_schemas import fixed, is_data, landed, reasons
+from tests.support.payloads.avro import Declared, encoded
+from tests.support.payloads.own_schemas import fixed, is_data, landed, reasons
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -27,12 +27,12 @@ from landfall.api.contract import ExitCode, PartitionStatus
 from landfall.api.verbs import Outcome, RetryRequest
 from landfall.driver.decide import deleted
 from landfall.ledger import Add, Block, Drop, Hole, Unblock
-from tests.support.independent_audit import events
-from tests.support.kafka import Broker
-from tests.support.landing import Landing, Scene
-from tests.support.on_call import OnCall, blocked, landed
-from tests.support.s3 import Bucket
-from tests.support.secured import ADMIN, PASSWORD, SECURED_KAFKA, USER
+from tests.support.audit.independent_audit import events
+from tests.support.kafka.broker import Broker
+from tests.support.kafka.secured import ADMIN, PASSWORD, SECURED_KAFKA, USER
+from tests.support.landing.group import Landing, Scene
+from tests.support.landing.on_call import OnCall, blocked, landed
+from tests.support.stores.s3 import Bucket
 
 pytestmark = pytest.mark.xdist_group("verbs_broker")
 

@@ -9,9 +9,9 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 
 from landfall_operator.api.validation import parsed
-from tests.support.cluster import Cluster
-from tests.support.groups import Groups, refusal
-from tests.support.wrong_specs import WRONG_SPECS, WrongSpec
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.groups import Groups, refusal
+from tests.support.operator.wrong_specs import WRONG_SPECS, WrongSpec
 
 
 @pytest.fixture

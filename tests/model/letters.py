@@ -34,7 +34,7 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload
 from tests.model.exploring import Result, explore, show
-from tests.support.fakes import group
+from tests.support.driver.fakes import group
 
 TP = TopicPartition("a", 0)
 PIECE = Slice(TP, OffsetRange(0, 2))

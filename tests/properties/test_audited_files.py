@@ -19,9 +19,9 @@ from landfall.formats.readers import reader_of
 from landfall_audit.buckets import CannotCompare
 from landfall_audit.objects.avro_blocks import unzstd
 from landfall_audit.readers import FileRow
-from tests.support.audited_files import audited
-from tests.support.avro import Declared, schemas, values
-from tests.support.file_records import (
+from tests.support.audit.audited_files import audited
+from tests.support.payloads.avro import Declared, schemas, values
+from tests.support.payloads.file_records import (
     PACKAGE,
     SUFFIXES,
     MemoryFile,

@@ -17,12 +17,12 @@ from landfall.ledger.names import object_names
 from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.task_results import LandedObject
 from landfall_audit.objects.mixed_rows import MixedRecords, MixedRules, compare_mixed
-from tests.support.audited_group import TP
-from tests.support.audited_replacing import END, EXTENSIONS, OTHER, Hour, all_rows
+from tests.support.audit.audited_group import TP
+from tests.support.audit.audited_replacing import END, EXTENSIONS, OTHER, Hour, all_rows
 from tests.support.examples import share
-from tests.support.sample_backfill import Again, Backfill, UndoneBackfill
-from tests.support.sample_ledger import GROUP, LANE
-from tests.support.sample_replacing import Merge, Row, Undo
+from tests.support.ledger.sample_backfill import Again, Backfill, UndoneBackfill
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_replacing import Merge, Row, Undo
 
 SPEC = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 """The SHA-256 of an empty spec."""

@@ -19,8 +19,8 @@ from landfall_audit.payloads import BadPayload, text_documents
 from landfall_audit.route_evaluator import RouteEvaluator
 from tests.fuzz import texts
 from tests.fuzz.compared import BadError
-from tests.support.audited_spec import for_auditor
-from tests.support.auditor_fakes import Message, of_messages
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.audit.auditor_fakes import Message, of_messages
 
 CLICKS = TopicPartition("clicks", 3)
 

@@ -24,10 +24,10 @@ from landfall.pipeline.decoders.avro.schema import parse_schema
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import of_columns
 from landfall_audit.objects.rows import Order, rows_of
-from tests.support.audited_spec import for_auditor
-from tests.support.avro import Declared, columns, encoded, same, schemas, values
-from tests.support.groups import document
-from tests.support.slice_landing import TP
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.driver.slice_landing import TP
+from tests.support.kubernetes.groups import document
+from tests.support.payloads.avro import Declared, columns, encoded, same, schemas, values
 
 CODECS = ["Deflate", "Zstd", "Snappy", "None"]
 FASTAVRO_READS = ["Deflate", "None"]

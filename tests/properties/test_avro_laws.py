@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from landfall.native import HotPath, hot_path
 from landfall.pipeline.decoders.avro import blocks
 from landfall.pipeline.decoders.avro.plan import ALL, Tree
-from tests.support.avro import (
+from tests.support.payloads.avro import (
     Declared,
     as_json,
     columns,

@@ -6,7 +6,16 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.avro import Declared, columns, encoded, plain, reference, same, schemas, values
+from tests.support.payloads.avro import (
+    Declared,
+    columns,
+    encoded,
+    plain,
+    reference,
+    same,
+    schemas,
+    values,
+)
 
 PROMOTIONS = {
     "int": ["int", "long", "double"],

@@ -17,7 +17,7 @@ from landfall.ledger import Record, Replace
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.segments import NAMED_KINDS, entries_of
 from landfall.ledger.task_results import ObjectKind
-from tests.support.landed_history import GROUP, History, tp
+from tests.support.ledger.landed_history import GROUP, History, tp
 
 FOLDERS = st.lists(st.sampled_from(["a", "b", "-", ""]), min_size=1, max_size=6)
 

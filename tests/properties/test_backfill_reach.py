@@ -16,7 +16,7 @@ from landfall.errors import LandfallError
 from landfall.ledger.effects import replaces
 from tests.properties.test_what_counts import histories
 from tests.support.examples import share
-from tests.support.landed_history import GROUP, TIME, TOPIC, History
+from tests.support.ledger.landed_history import GROUP, TIME, TOPIC, History
 
 
 def at(slot: int) -> datetime:

@@ -17,9 +17,9 @@ from landfall.pipeline.decoders import Decoded, Decoder, Wanted
 from landfall.pipeline.decoders.messagepack import MessagePackDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from tests.support.damage import damaged
-from tests.support.declared import columns_of_every_type
-from tests.support.decoded import as_list, results
+from tests.support.payloads.damage import damaged
+from tests.support.payloads.declared import columns_of_every_type
+from tests.support.payloads.decoded import as_list, results
 
 
 def decode(decoder: Decoder, values: list[bytes | None]) -> Decoded:

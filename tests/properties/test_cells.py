@@ -19,8 +19,8 @@ from landfall.pipeline.records import Records, of_columns
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch, landing
 from landfall.task.landing import land
-from tests.support.hot_paths import BOTH, running
-from tests.support.slice_landing import MIDNIGHT, TP, content, group
+from tests.support.driver.hot_paths import BOTH, running
+from tests.support.driver.slice_landing import MIDNIGHT, TP, content, group
 
 COLUMNS = [
     {"name": "n", "type": "Int64"},

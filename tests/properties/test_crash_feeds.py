@@ -19,8 +19,8 @@ from landfall.store.memory import MemoryFiles
 from tests.crashes.feeds import FeedSchedule
 from tests.crashes.playing import play_feeds
 from tests.crashes.process import no_waiting
+from tests.support.driver.feed_mutants import AdoptsUnrecorded, ParksAndForgets
 from tests.support.examples import share
-from tests.support.feed_mutants import AdoptsUnrecorded, ParksAndForgets
 
 Patch = pytest.MonkeyPatch
 SCHEDULES, CHUNKS = share(60), 3

@@ -5,13 +5,13 @@ import pytest
 from landfall.driver.landing import recovery
 from landfall.driver.process.loop import Driver
 from tests.crashes.playing import play_losses
-from tests.support.examples import share
-from tests.support.losing_mutants import (
+from tests.support.driver.losing_mutants import (
     AsksNobody,
     ReadsOn,
     TakesUnconfirmedForAbsent,
     TellsNoTask,
 )
+from tests.support.examples import share
 
 SCHEDULES = share(40)
 SEARCHED = 200

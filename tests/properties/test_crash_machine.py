@@ -16,7 +16,7 @@ from landfall.store import Slots
 from landfall.store.memory import MemoryStore
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Wrong, no_waiting
-from tests.support.driver_mutants import (
+from tests.support.driver.driver_mutants import (
     CompletesFirst,
     CompletesReplaysFirst,
     DeletesOneTooMany,

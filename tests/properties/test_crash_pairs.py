@@ -23,8 +23,8 @@ from landfall.publish.tables import TablePublisher
 from tests.crashes.pairs import Feature, played
 from tests.crashes.playing import play_pairs
 from tests.crashes.verbs import Verb, came_through
-from tests.support import merged
 from tests.support.examples import share
+from tests.support.ledger import merged
 
 Patch = pytest.MonkeyPatch
 SCHEDULES, CHUNKS = share(60), 3

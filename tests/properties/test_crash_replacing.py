@@ -11,8 +11,7 @@ from landfall.ledger.records import Replace
 from landfall.ledger.replace import replacing
 from tests.crashes import merging
 from tests.crashes.playing import play_merges
-from tests.support.examples import share
-from tests.support.replacing_mutants import (
+from tests.support.driver.replacing_mutants import (
     CallsItApplied,
     DeletesAtOnce,
     ForgetsWhatRetires,
@@ -22,6 +21,7 @@ from tests.support.replacing_mutants import (
     RetiresFirst,
     SweepsUnknown,
 )
+from tests.support.examples import share
 
 SCHEDULES, CHUNKS = share(90), 3
 SEARCHED = 400

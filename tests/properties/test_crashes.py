@@ -15,8 +15,15 @@ from hypothesis import strategies as st
 from landfall.api.contract import ExitCode
 from landfall.driver.process.loop import Driver
 from landfall.store.memory import Call, CallFault, MemoryStore, Operation, Random
-from tests.support.driver_mutants import CompletesFirst, PlansBeforeRecovery
-from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
+from tests.support.driver.driver_mutants import CompletesFirst, PlansBeforeRecovery
+from tests.support.driver.fakes import (
+    FakeLog,
+    FakeRunner,
+    driver,
+    group,
+    landed_offsets,
+    written_offsets,
+)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -16,8 +16,8 @@ from landfall.pipeline.decoders.csv import CsvDecoder, Dialect, Options
 from landfall.pipeline.decoders.quoted_rows import QuotedRows
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from tests.support.declared import columns_of_every_type
-from tests.support.decoded import as_list, results
+from tests.support.payloads.declared import columns_of_every_type
+from tests.support.payloads.decoded import as_list, results
 
 
 def decode(decoder: Decoder, values: list[bytes | None]) -> Decoded:

@@ -14,9 +14,9 @@ from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.event_time import MAX_MICROS, MIN_MICROS, EventTime
 from landfall.pipeline.records import filled
 from landfall.registry import decoder
-from tests.support.avro import encoded
-from tests.support.decoded import as_list
-from tests.support.protobuf_payloads import inline, message
+from tests.support.payloads.avro import encoded
+from tests.support.payloads.decoded import as_list
+from tests.support.payloads.protobuf_payloads import inline, message
 
 PROTO = """syntax = "proto3";
 package common;

@@ -17,8 +17,8 @@ from landfall.pipeline.decoders.regex import RegexDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
 from landfall.schemas.avro import AvroDecoder
-from tests.support.declared import columns_of_every_type
-from tests.support.decoded import as_list, results
+from tests.support.payloads.declared import columns_of_every_type
+from tests.support.payloads.decoded import as_list, results
 
 names = st.sampled_from(["a", "b", "m", "é"])
 scalars = st.one_of(

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from landfall.api.spec import Codec
 from landfall.errors import Stalled
 from landfall.registry import DECODERS, FORMATS, pipeline
+from tests.support.driver.slice_landing import group
 from tests.support.examples import share
-from tests.support.own_schemas import is_data, landed
-from tests.support.slice_landing import group
-from tests.support.ways import COLUMNS, FILES, NAMES, WAYS, Event, File, Way
+from tests.support.payloads.own_schemas import is_data, landed
+from tests.support.payloads.ways import COLUMNS, FILES, NAMES, WAYS, Event, File, Way
 
 PAYLOADS, DECLARED, OWN = "payloads", "declared columns", "columns of the schema"
 MODES = (PAYLOADS, DECLARED, OWN)

@@ -16,7 +16,7 @@ from landfall.formats.parts import ReadLimits
 from landfall.formats.sequencefile.parts import SequenceFileReader
 from landfall.formats.whole import Whole
 from tests.support.examples import share
-from tests.support.file_records import (
+from tests.support.payloads.file_records import (
     PACKAGE,
     SUFFIXES,
     SYNC,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from landfall.formats.csv import CsvReader
 from landfall.formats.line_parts import JsonLinesReader, LinesReader
 from landfall.formats.parts import FilePart, ReadLimits
-from tests.support.file_records import (
+from tests.support.payloads.file_records import (
     SUFFIXES,
     MemoryFile,
     compressed,

@@ -31,10 +31,10 @@ from landfall_audit.checks.judge import (
 from landfall_audit.objects import rows
 from landfall_audit.payloads import Undecided
 from landfall_audit.route_evaluator import RouteEvaluator, RouteNotSupported
-from tests.support.audited_spec import for_auditor
-from tests.support.auditor_fakes import Message, of_messages
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.audit.auditor_fakes import Message, of_messages
 from tests.support.examples import share
-from tests.support.stores import content
+from tests.support.stores.every_store import content
 
 GROUP = "fuzz"
 

@@ -21,14 +21,20 @@ from landfall.registry import output_format
 from tests.properties.test_protobuf_columns import CLICKS, PROTO, TREES
 from tests.properties.test_protobuf_columns import packed as in_protobuf
 from tests.properties.test_thrift_properties import FULL
-from tests.support.avro import Declared, encoded
-from tests.support.damage import damaged
+from tests.support.driver.slice_landing import group
 from tests.support.examples import share
-from tests.support.own_schemas import framed, from_registry, is_data, landed, orders_registry
-from tests.support.protobuf_payloads import inline
-from tests.support.schema_registry import FakeRegistry
-from tests.support.slice_landing import group
-from tests.support.thrift_payloads import IDL, packed
+from tests.support.kafka.schema_registry import FakeRegistry
+from tests.support.payloads.avro import Declared, encoded
+from tests.support.payloads.damage import damaged
+from tests.support.payloads.own_schemas import (
+    framed,
+    from_registry,
+    is_data,
+    landed,
+    orders_registry,
+)
+from tests.support.payloads.protobuf_payloads import inline
+from tests.support.payloads.thrift_payloads import IDL, packed
 
 OUTPUTS: list[dict[str, Any]] = [
     {"format": "Parquet", "columns": "FromSchema"},

@@ -26,11 +26,11 @@ from tests.properties.test_fuzz_landing import (
     group,
     messages,
 )
-from tests.support.avro import Declared, encoded
-from tests.support.damage import damaged
 from tests.support.examples import share
-from tests.support.protobuf_payloads import inline, message
-from tests.support.thrift_payloads import FACTORIES
+from tests.support.payloads.avro import Declared, encoded
+from tests.support.payloads.damage import damaged
+from tests.support.payloads.protobuf_payloads import inline, message
+from tests.support.payloads.thrift_payloads import FACTORIES
 
 Event = Mapping[str, Any]
 

@@ -26,9 +26,9 @@ from landfall.pipeline.records import filled
 from landfall.registry import check_spec, output_format
 from landfall.store.memory import MemoryStore
 from landfall_audit.objects import rows as auditor_rows
-from tests.support.audited_spec import for_auditor
+from tests.support.audit.audited_spec import for_auditor
 from tests.support.examples import share
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger, bodies, slot_keys
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger, bodies, slot_keys
 
 TP = TopicPartition("clicks", 0)
 ANYTHING = st.recursive(

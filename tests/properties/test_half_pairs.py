@@ -16,9 +16,9 @@ from landfall.pipeline.decoders.documents import as_list
 from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.store.memory import MemoryStore
 from landfall_audit.objects.rows import rows_of
-from tests.support.audited_spec import for_auditor
-from tests.support.auditor_fakes import Message
-from tests.support.slice_landing import MIDNIGHT, TP, content, group, land_rows, records_of
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.audit.auditor_fakes import Message
+from tests.support.driver.slice_landing import MIDNIGHT, TP, content, group, land_rows, records_of
 
 TEXTS = st.lists(
     st.one_of(

@@ -15,10 +15,17 @@ from landfall.formats.avro.file import AvroHeader, varint
 from landfall.formats.readers import reader_of
 from landfall.formats.sequencefile import landed as sequencefile
 from landfall_audit.objects import sequence_file as audited
-from tests.support.avro import encoded
 from tests.support.examples import share
-from tests.support.file_codecs import AVRO, HADOOP
-from tests.support.file_records import PACKAGE, SYNC, MemoryFile, bytes_writable, text, vint
+from tests.support.payloads.avro import encoded
+from tests.support.payloads.file_codecs import AVRO, HADOOP
+from tests.support.payloads.file_records import (
+    PACKAGE,
+    SYNC,
+    MemoryFile,
+    bytes_writable,
+    text,
+    vint,
+)
 
 ESCAPE = b"\xff\xff\xff\xff"
 SCHEMA = {

@@ -16,9 +16,9 @@ from landfall.source import messages
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
+from tests.support.driver.slice_landing import TP, FakeReader, click, content, group
 from tests.support.examples import share
-from tests.support.landed_group import PARQUET, SEQUENCE_FILES, Backup
-from tests.support.slice_landing import TP, FakeReader, click, content, group
+from tests.support.ledger.landed_group import PARQUET, SEQUENCE_FILES, Backup
 
 LAST = 60
 PAYLOADS = st.one_of(st.just(b"no JSON"), st.integers(0, 4))

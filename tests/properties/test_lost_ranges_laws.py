@@ -18,10 +18,10 @@ from landfall.landed.backup import LandedBackup
 from landfall.landed.history import History, Life
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import CoveredPrefix
+from tests.support.driver.slice_landing import TP, click
 from tests.support.examples import share
-from tests.support.landed_group import Backup, merge_of
-from tests.support.sample_ledger import GROUP
-from tests.support.slice_landing import TP, click
+from tests.support.ledger.landed_group import Backup, merge_of
+from tests.support.ledger.sample_ledger import GROUP
 
 NOW = datetime(2026, 11, 26, tzinfo=UTC)
 ROWS = [click(o) for o in range(60)]

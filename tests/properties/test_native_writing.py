@@ -11,7 +11,7 @@ from landfall.formats.sequencefile import writables
 from landfall.formats.slices import native_columns
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Columns, Records, Selected, SelectedRecords, gathered
-from tests.support.hot_paths import NATIVE, PYTHON, needs_native, running
+from tests.support.driver.hot_paths import NATIVE, PYTHON, needs_native, running
 
 pytestmark = needs_native
 TP = TopicPartition("clicks", 0)

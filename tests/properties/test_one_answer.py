@@ -15,10 +15,10 @@ from landfall.checks import locate
 from landfall.errors import Reason, Stalled
 from landfall.landed.pieces import Counting
 from landfall.ledger.offsets import OffsetRange
-from tests.support import one_answer
 from tests.support.examples import share
-from tests.support.one_answer import FILTERED, PlayedLedger
-from tests.support.undoable import BAD, TPS
+from tests.support.ledger import one_answer
+from tests.support.ledger.one_answer import FILTERED, PlayedLedger
+from tests.support.ledger.undoable import BAD, TPS
 
 FOLDERS = ["dt=2026-11-20", "dt=2026-11-21"]
 FATES = ["visible"] * 5 + ["repaired", "missing", "lost"]

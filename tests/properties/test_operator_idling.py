@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from landfall_operator.api.status import Stage
 from landfall_operator.core.desired_state import desired_state
 from tests.properties.test_operator_properties import FAULTS, GROUPS, STEPS, observations, perform
-from tests.support.cluster_model import World, decided, group
 from tests.support.examples import share
+from tests.support.operator.cluster_model import World, decided, group
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

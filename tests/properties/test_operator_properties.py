@@ -32,10 +32,10 @@ from landfall_operator.core.snapshot import (
     sample_of,
 )
 from landfall_operator.reporting.group_status import report
-from tests.support.cluster_model import START, TICK, World, decided, group
-from tests.support.cluster_model_drivers import ENVIRONMENT
 from tests.support.examples import share
-from tests.support.run_strategies import IDLES, RUNS, SCHEDULES
+from tests.support.operator.cluster_model import START, TICK, World, decided, group
+from tests.support.operator.cluster_model_drivers import ENVIRONMENT
+from tests.support.operator.run_strategies import IDLES, RUNS, SCHEDULES
 
 IMAGES = st.sampled_from(
     ["good", "better", "broken", "slow", "bad", "failing", "deaf", "odd", "endless"]

@@ -17,9 +17,9 @@ from tests.properties.test_operator_properties import (
     observations,
     perform,
 )
-from tests.support.cluster_model import World, decided, group
-from tests.support.cluster_model_runs import steps as steps_of
 from tests.support.examples import share
+from tests.support.operator.cluster_model import World, decided, group
+from tests.support.operator.cluster_model_runs import steps as steps_of
 
 HOURLY = {"cron": "5 * * * *", "boundary": "Hour"}
 HOUR = timedelta(hours=1)

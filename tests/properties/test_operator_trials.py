@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from landfall_operator.api.revisions import digest_of
 from landfall_operator.api.verbs import Verb
 from tests.properties.test_operator_properties import FAULTS, perform
-from tests.support.cluster_model import World, group
 from tests.support.examples import share
+from tests.support.operator.cluster_model import World, group
 
 MINUTE = timedelta(minutes=1)
 WRONG = ("odd", "spoiling", "endless", "broken")

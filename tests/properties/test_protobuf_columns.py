@@ -16,8 +16,8 @@ from landfall.pipeline.decoders.protobuf import FixedProtobufDecoder
 from landfall.pipeline.decoders.protobuf.messages import ProtobufMessages
 from landfall.pipeline.decoders.row_schemas import SCHEMA_NAME
 from landfall.pipeline.records import filled
-from tests.support.damage import damaged
-from tests.support.protobuf_payloads import descriptors, inline, message
+from tests.support.payloads.damage import damaged
+from tests.support.payloads.protobuf_payloads import descriptors, inline, message
 
 PROTO = """
 syntax = "proto3";

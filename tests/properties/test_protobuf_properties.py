@@ -15,10 +15,10 @@ from landfall.pipeline.decoders import Decoded, Decoder, Wanted
 from landfall.pipeline.decoders.protobuf import FixedProtobufDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from tests.support.damage import damaged
-from tests.support.decoded import as_list, results
 from tests.support.examples import share
-from tests.support.protobuf_payloads import inline, message
+from tests.support.payloads.damage import damaged
+from tests.support.payloads.decoded import as_list, results
+from tests.support.payloads.protobuf_payloads import inline, message
 
 INT32, INT64 = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 TEXTS = st.text(max_size=6)

@@ -25,8 +25,8 @@ from landfall.pipeline.records import of_columns
 from landfall.task.partitioning import Partitioner
 from tests.bench import decoders as contenders
 from tests.properties.test_transforms_laws import CHAINS, COLUMNS
-from tests.support.declared import column
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
+from tests.support.payloads.declared import column
 
 Payload: TypeAlias = bytes | None
 Fate: TypeAlias = object

@@ -23,7 +23,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.store import Created
 from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults
 from tests.crashes.process import no_waiting
-from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group, landed_offsets
+from tests.support.driver.fakes import NOW, FakeLog, FakeRunner, driver, group, landed_offsets
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 HOUR, HOURS = timedelta(hours=1), 48

@@ -20,8 +20,8 @@ from landfall.ledger import EndedRun, digest, feeds
 from landfall.ledger.names import object_names
 from tests.crashes.process import no_waiting
 from tests.properties.test_schedule_days import Fate, Killed, Store
-from tests.support.fake_feeds import DAMAGED, FeedWorld, feed_group
-from tests.support.fakes import NOW
+from tests.support.driver.fake_feeds import DAMAGED, FeedWorld, feed_group
+from tests.support.driver.fakes import NOW
 
 HOUR, MINUTE, HOURS = timedelta(hours=1), timedelta(minutes=1), 48
 AT_FIVE = Schedule(cron="5 * * * *")

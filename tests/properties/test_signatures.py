@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from landfall.api.contract import CONTROL_PATHS
 from landfall.api.signatures import Addressee, KeyDocument, SignatureRefusal, SignedHeader
 from landfall.driver.http.signed_requests import SignatureCheck, is_body
-from tests.support.signing import NOW, Asked, new_key, public
+from tests.support.driver.signing import NOW, Asked, new_key, public
 
 texts = st.text(st.characters(codec="ascii", exclude_characters="\x00"), min_size=1, max_size=20)
 addressees = st.builds(Addressee, texts, texts, texts, texts, texts)

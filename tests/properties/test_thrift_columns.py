@@ -12,8 +12,8 @@ from landfall.pipeline.decoders.row_schemas import SCHEMA_NAME
 from landfall.pipeline.decoders.thrift import ThriftDecoder
 from landfall.pipeline.records import filled
 from tests.properties.test_thrift_properties import FLAT, FULL, METAS
-from tests.support.damage import damaged
-from tests.support.thrift_payloads import IDL, packed
+from tests.support.payloads.damage import damaged
+from tests.support.payloads.thrift_payloads import IDL, packed
 
 # Without containers and types inside themselves, so that cursors read it.
 PLAIN_IDL = IDL[: IDL.index("10: Meta meta,")] + "10: Meta meta, 300: string far\n}\n"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from landfall.pipeline.decoders import Decoded
 from landfall.registry import Pipeline
-from tests.support import transformed
-from tests.support.transformed import Group, records
+from tests.support.driver import transformed
+from tests.support.driver.transformed import Group, records
 
 COLUMNS = {"s": "String", "n": "Int64", "d": "Float64", "ok": "Boolean", "at": "Timestamp"}
 CHAINS: dict[str, list[dict[str, object]]] = {

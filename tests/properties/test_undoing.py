@@ -18,7 +18,7 @@ from landfall.driver.decide.counting import output_partition
 from landfall.driver.replacing import undo
 from landfall.ledger.offsets import OffsetRange
 from tests.support.examples import share
-from tests.support.undoable import BAD, LETTERS, REPLAYED, TPS, Rows, Undoable
+from tests.support.ledger.undoable import BAD, LETTERS, REPLAYED, TPS, Rows, Undoable
 
 FOLDERS = ["dt=1", "dt=2", "dt=3"]
 STEPS = ["commit"] * 3 + ["merge"] * 4 + ["backfill"] * 2 + ["undo"] * 4 + ["undo all"] * 2

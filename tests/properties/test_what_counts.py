@@ -18,7 +18,7 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.segments import entries_of
 from tests.support.examples import share
-from tests.support.landed_history import GROUP, History, tp
+from tests.support.ledger.landed_history import GROUP, History, tp
 
 FOLDERS = st.lists(st.sampled_from(["a", "b", "-", ""]), min_size=1, max_size=6)
 PARTITIONS = (0, 1)

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.conftest import processes, scene
-from tests.support.hive import HiveServer
-from tests.support.hive_reader import SparkSql, spark_sql
+from tests.support.publishers.hive import HiveServer
+from tests.support.publishers.hive_reader import SparkSql, spark_sql
 
 __all__ = ["processes", "scene"]
 

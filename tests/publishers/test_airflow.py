@@ -10,8 +10,8 @@ import pytest
 
 from dev.servers.airflow import DAGS, PASSWORD, USER
 from landfall.errors import DestinationAway, DestinationDenied
-from tests.support.airflow_api import Api
-from tests.support.event_ledger import CLICKS, ORDERS, EventLedger
+from tests.support.ledger.event_ledger import CLICKS, ORDERS, EventLedger
+from tests.support.publishers.airflow_api import Api
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("airflow")]

@@ -34,9 +34,9 @@ from dev.servers.gcs import GCS
 from dev.servers.server import Server
 from landfall.errors import DestinationDenied, LandfallError, Stalled
 from landfall.publish.building import publisher
-from tests.support.bigquery import Warehoused
-from tests.support.bigquery_faults import FAULTS, FaultProxy, fault_proxy
-from tests.support.lake import CLICKS, ORDERS, Landed, publish_at_once, until_published
+from tests.support.publishers.bigquery import Warehoused
+from tests.support.publishers.bigquery_faults import FAULTS, FaultProxy, fault_proxy
+from tests.support.publishers.lake import CLICKS, ORDERS, Landed, publish_at_once, until_published
 
 pytestmark = pytest.mark.full
 
@@ -161,7 +161,7 @@ def test_publishers_that_are_killed_load_each_row_once(
     published: Published, tmp_path: Path
 ) -> None:
     rng = random.Random(12)
-    argv = [sys.executable, "-m", "tests.support.bigquery_process", str(tmp_path)]
+    argv = [sys.executable, "-m", "tests.support.publishers.bigquery_process", str(tmp_path)]
 
     def choose(method: str, path: str) -> str:
         time.sleep(rng.random() * 0.02)

@@ -11,9 +11,9 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from landfall.api.contract import ExitCode
-from tests.support.independent_audit import events
-from tests.support.landing import Scene
-from tests.support.processes import LANDFALL, Processes
+from tests.support.audit.independent_audit import events
+from tests.support.landing.group import Scene
+from tests.support.landing.processes import LANDFALL, Processes
 
 pytestmark = pytest.mark.full
 

@@ -18,13 +18,13 @@ from moto.glue.responses import GlueResponse
 from landfall.errors import Stalled
 from landfall.ledger.task_results import DecidedObject
 from landfall.publish.building import publisher
-from tests.support.aws_server import aws_server
-from tests.support.engines import EngineError, Engines
-from tests.support.lake import CLICKS, Landed
-from tests.support.parquet_files import landed_again, with_column
-from tests.support.published import COLUMNS, PublishedOrders, rows_of
-from tests.support.s3 import Bucket
-from tests.support.table_places import TablePlaces
+from tests.support.publishers.engines import EngineError, Engines
+from tests.support.publishers.lake import CLICKS, Landed
+from tests.support.publishers.parquet_files import landed_again, with_column
+from tests.support.publishers.published import COLUMNS, PublishedOrders, rows_of
+from tests.support.publishers.table_places import TablePlaces
+from tests.support.stores.aws_server import aws_server
+from tests.support.stores.s3 import Bucket
 from tests.unit.publish.test_replaced_held import cleaner, iceberg, load, merge
 from tests.unit.publish.test_replacing import ParquetMerge, _landed
 

@@ -18,10 +18,10 @@ from dev.servers.server import Server, ServerKind
 from landfall.errors import DestinationAway, Retry, Stalled
 from landfall.publish.catalog import TableName
 from landfall.publish.catalog.hive import Metastore
-from tests.support.catalogs import Warehouse, hive_warehouse, parquet_of
-from tests.support.hive import HiveServer
-from tests.support.hive_reader import SparkSql
-from tests.support.lake import CLICKS, ORDERS, Killed, Landed, killed_at
+from tests.support.publishers.catalogs import Warehouse, hive_warehouse, parquet_of
+from tests.support.publishers.hive import HiveServer
+from tests.support.publishers.hive_reader import SparkSql
+from tests.support.publishers.lake import CLICKS, ORDERS, Killed, Landed, killed_at
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800), pytest.mark.xdist_group("hive")]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.engines import Engines, Rows
-from tests.support.hive import HiveServer
-from tests.support.hive_reader import SparkSql
-from tests.support.published import COLUMNS, PublishedOrders, rows_of
-from tests.support.table_places import TablePlaces
+from tests.support.publishers.engines import Engines, Rows
+from tests.support.publishers.hive import HiveServer
+from tests.support.publishers.hive_reader import SparkSql
+from tests.support.publishers.published import COLUMNS, PublishedOrders, rows_of
+from tests.support.publishers.table_places import TablePlaces
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("hive")]
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from landfall.publish.catalog import TableName
-from tests.support.catalogs import Warehouse, hive_warehouse, parquet_of
-from tests.support.hive import HiveServer
-from tests.support.hive_reader import SparkSql
-from tests.support.lake import CLICKS, ORDERS, Landed
+from tests.support.publishers.catalogs import Warehouse, hive_warehouse, parquet_of
+from tests.support.publishers.hive import HiveServer
+from tests.support.publishers.hive_reader import SparkSql
+from tests.support.publishers.lake import CLICKS, ORDERS, Landed
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("hive")]
 

@@ -12,10 +12,10 @@ from landfall.errors import DestinationAway, Retry, Stalled
 from landfall.publish import Publisher
 from landfall.publish.events import kafka_transactions
 from landfall.publish.events.kafka import KafkaPublisher
-from tests.support.event_ledger import CLICKS, ORDERS, EventLedger
-from tests.support.event_topic import event_ledger, ids, killed_at
-from tests.support.kafka import Broker
-from tests.support.lake import Killed
+from tests.support.kafka.broker import Broker
+from tests.support.kafka.event_topic import event_ledger, ids, killed_at
+from tests.support.ledger.event_ledger import CLICKS, ORDERS, EventLedger
+from tests.support.publishers.lake import Killed
 
 pytestmark = pytest.mark.full
 

@@ -18,8 +18,8 @@ from pyspark.sql import Row, SparkSession
 import landfall
 from tests.integration.test_hadoop_reads import spark  # noqa: F401  # a fixture
 from tests.integration.test_readers import HOURS, ids, land, stream
-from tests.support import readable
-from tests.support.readable import CLICKS, Readable
+from tests.support.ledger import readable
+from tests.support.ledger.readable import CLICKS, Readable
 from tests.unit.reading.test_page import EXAMPLES, landed_in
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("spark")]

@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.support.lake import CLICKS, ORDERS, Landed, delta_rows
-from tests.support.publishing_processes import Blow, server, start
-from tests.support.s3 import S3Server
+from tests.support.publishers.lake import CLICKS, ORDERS, Landed, delta_rows
+from tests.support.publishers.publishing_processes import Blow, server, start
+from tests.support.stores.s3 import S3Server
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1500)]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from dev.kube.cluster import ControlPlane
 from tests.rights.grants import single, without
 from tests.rights.stories import STORIES, Denied, Story, play
-from tests.support.api_audit_log import Right
-from tests.support.cluster import Cluster
-from tests.support.groups import install
+from tests.support.kubernetes.api_audit_log import Right
+from tests.support.kubernetes.cluster import Cluster
+from tests.support.kubernetes.groups import install
 
 STATE = Path(".state/rights")
 

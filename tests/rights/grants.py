@@ -6,7 +6,7 @@ from typing import Any
 from landfall_operator.objects import rbac
 from landfall_operator.objects.manifests import DRIVER_RULES
 from landfall_operator.objects.names import OPERATOR
-from tests.support.api_audit_log import Right
+from tests.support.kubernetes.api_audit_log import Right
 
 Rules = tuple[Mapping[str, Any], ...]
 

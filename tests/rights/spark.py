@@ -25,7 +25,7 @@ from landfall_operator.objects.pod_templates import (
     executor_template,
     spark_defaults,
 )
-from tests.support.groups import Groups, changed, document
+from tests.support.kubernetes.groups import Groups, changed, document
 
 DRIVER = driver_name("clicks")
 """The name of the service account, and of the pod that owns the executors."""

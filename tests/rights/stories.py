@@ -20,11 +20,11 @@ from landfall_operator.objects.manifests import Owner, controller_revision
 from landfall_operator.objects.names import OPERATOR
 from tests.rights.grants import DRIVERS, OPERATORS, Rules
 from tests.rights.spark import DRIVER, EXECUTORS, Spark
-from tests.support.api_audit_log import Account, Right
-from tests.support.cluster import Cluster, Refused
-from tests.support.fake_kubelet import Kubelet
-from tests.support.groups import Groups, Json, document
-from tests.support.operators import Operators, Running
+from tests.support.kubernetes.api_audit_log import Account, Right
+from tests.support.kubernetes.cluster import Cluster, Refused
+from tests.support.kubernetes.fake_kubelet import Kubelet
+from tests.support.kubernetes.groups import Groups, Json, document
+from tests.support.operator.operators import Operators, Running
 from tests.support.waiting import eventually
 
 T = TypeVar("T")

@@ -37,8 +37,8 @@ from tests.sim.late_year import (
     YearStore,
     played,
 )
-from tests.support.compaction_scene import Inline
-from tests.support.store_below import StoreBelow
+from tests.support.ledger.compaction_scene import Inline
+from tests.support.stores.store_below import StoreBelow
 
 REFUSED_DAY = 10
 """Each day whose number can be divided by this, the store deletes no data."""

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.sim.late_year import PROFILES, a_year, described
-from tests.support.compaction_scene import SPEC, CompactionScene
+from tests.support.ledger.compaction_scene import SPEC, CompactionScene
 
 DAY_MINUTES = 24 * 60
 ROUTE = {"route": {"pattern": "dt={date}/hr={hour}"}}

@@ -40,8 +40,8 @@ from landfall.store import Store
 from landfall.store.memory import MemoryStore, NoFaults, Operation, Plan
 from landfall.task import Batch
 from landfall.task.merging import Merged, MergeResult, MergeShare, merge_share
-from tests.support.compaction_scene import Inline
-from tests.support.fakes import FakeLog, FakeRunner
+from tests.support.driver.fakes import FakeLog, FakeRunner
+from tests.support.ledger.compaction_scene import Inline
 
 BEGIN = datetime(2127, 1, 1, tzinfo=UTC)
 """In the future of the machine's clock, by which the store dates uploads."""

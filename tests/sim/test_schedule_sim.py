@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from landfall_operator.api.status import GroupStatus
-from tests.support.cluster_model import START, World, group
+from tests.support.operator.cluster_model import START, World, group
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 HOURS = 48

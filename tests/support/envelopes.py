@@ -12,7 +12,7 @@ from landfall.api.spec import parse_group
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded
 from landfall.pipeline.records import of_columns
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 TP = TopicPartition("shop.public.orders", 0)
 COLUMNS = [

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.support.markdown import ROOT
+from tests.support.pages.markdown import ROOT
 
 
 def dockerfile() -> str:

@@ -15,9 +15,9 @@ from landfall.api.spec import TopicSpecs, parse_group
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded
 from landfall.pipeline.records import of_columns
-from tests.support.audited_payloads import AuditedPayloads
-from tests.support.auditor_fakes import Message
-from tests.support.markdown import DOCS, ROOT
+from tests.support.audit.audited_payloads import AuditedPayloads
+from tests.support.audit.auditor_fakes import Message
+from tests.support.pages.markdown import DOCS, ROOT
 
 GROUP = ROOT / "examples/cdc/orders.yaml"
 PAGE = DOCS / "start/cdc.md"

@@ -9,8 +9,8 @@ from landfall import registry
 from landfall.api.spec import Route
 from landfall.pipeline.route import Router
 from landfall_operator.api.crd import at
-from tests.support.crd_schema import group_schema
-from tests.support.markdown import DOCS
+from tests.support.operator.crd_schema import group_schema
+from tests.support.pages.markdown import DOCS
 
 PAGE = (DOCS / "guides/coming-from.md").read_text()
 MAPREDUCE = (DOCS / "guides/coming-from-mapreduce.md").read_text()

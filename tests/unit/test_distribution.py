@@ -16,7 +16,7 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.cli import distributions, main
 from landfall.errors import DISTRIBUTION, how_to_install
-from tests.support.processes import ROOT
+from tests.support.landing.processes import ROOT
 
 INSTALLS = re.compile(r"pip3? install[^\n`]*[ '\"]landfall(?![-_/\w])|[^-.\w]landfall\[[a-z]")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

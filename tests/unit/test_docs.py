@@ -31,8 +31,8 @@ from landfall_operator.api.change_impact import FIELDS
 from landfall_operator.api.status import Stage
 from tests.chaos.schedule import Kind
 from tests.model.variants import VARIANTS
-from tests.support.groups import document
-from tests.support.markdown import DOCS, ROOT, anchors, code, links, name, pages, prose
+from tests.support.kubernetes.groups import document
+from tests.support.pages.markdown import DOCS, ROOT, anchors, code, links, name, pages, prose
 
 
 @pytest.mark.parametrize("file", MAKERS)

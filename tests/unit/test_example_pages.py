@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from landfall import registry
-from tests.support.markdown import DOCS, ROOT, pages
-from tests.support.page_examples import Example, examples, outcomes
+from tests.support.pages.markdown import DOCS, ROOT, pages
+from tests.support.pages.page_examples import Example, examples, outcomes
 
 FOLDERS: Mapping[str, Mapping[str, str]] = {
     "decoders": registry.DECODERS,

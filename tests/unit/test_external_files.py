@@ -13,11 +13,15 @@ import pytest
 import yaml
 
 from landfall.driver.http.control import Control, ControlHandler, serve_control
-from tests.support.airflow_stand_in import AirflowFailException, AirflowSkipException, modules
-from tests.support.external_files import EXAMPLE, argo_documents
-from tests.support.lease_scene import LeaseScene
-from tests.support.markdown import DOCS, code
-from tests.support.web_server import LOST, web_server
+from tests.support.files.lease_scene import LeaseScene
+from tests.support.pages.external_files import EXAMPLE, argo_documents
+from tests.support.pages.markdown import DOCS, code
+from tests.support.publishers.airflow_stand_in import (
+    AirflowFailException,
+    AirflowSkipException,
+    modules,
+)
+from tests.support.stores.web_server import LOST, web_server
 
 TOKEN = "token-of-the-tests"  # protects nothing
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.hostile import gadget
 from tests.hostile.evidence import MADE, Attack, write
-from tests.support.markdown import DOCS, ROOT
+from tests.support.pages.markdown import DOCS, ROOT
 
 FINDINGS = DOCS / "evidence/security-findings.md"
 

@@ -27,8 +27,8 @@ from landfall.formats.parts import FilePart, UnreadableFileError
 from landfall.landed.rows import of_parquet
 from landfall.memory_limit import bounded, steps
 from landfall_audit.objects.rows import _columns as audited
-from tests.support.column_bombs import dictionary_bomb
-from tests.support.file_records import MemoryFile
+from tests.support.payloads.column_bombs import dictionary_bomb
+from tests.support.payloads.file_records import MemoryFile
 
 TOO_MUCH = "needs more than 64 MiB of memory to be unpacked"
 MUCH = 4 << 30

@@ -29,8 +29,7 @@ from landfall.errors import Reason, Stalled
 from landfall.registry import FILE_OPTIONS, FORMATS, Allowed, plug_ins
 from landfall.store.memory import MemoryStore
 from pyspark_landfall.source import ReadOptions
-from tests.support.compaction_scene import SPEC, CompactionScene
-from tests.support.fakes import (
+from tests.support.driver.fakes import (
     FakeLog,
     FakeRunner,
     driver,
@@ -38,10 +37,11 @@ from tests.support.fakes import (
     landed_offsets,
     written_offsets,
 )
-from tests.support.groups import document
-from tests.support.lost_uploads import commit_and_lose
-from tests.support.readable import CLICKS, Readable
-from tests.support.sample_ledger import GROUP
+from tests.support.kubernetes.groups import document
+from tests.support.ledger.compaction_scene import SPEC, CompactionScene
+from tests.support.ledger.readable import CLICKS, Readable
+from tests.support.ledger.sample_ledger import GROUP
+from tests.support.stores.lost_uploads import commit_and_lose
 from tests.unit.cli.objects.test_scan import Scene
 from tests.unit.driver.test_lost_uploads import next_driver
 

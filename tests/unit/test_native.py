@@ -10,7 +10,7 @@ import pytest
 
 from landfall import native
 from landfall.native import HotPath, hot_path
-from tests.support.hot_paths import NATIVE, needs_native
+from tests.support.driver.hot_paths import NATIVE, needs_native
 
 pytestmark = needs_native
 

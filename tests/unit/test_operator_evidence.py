@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.operator_evidence import FILE, MADE, scene
+from tests.support.operator.operator_evidence import FILE, MADE, scene
 
 DESCRIBED = """Name:         clicks
 Spec:

@@ -11,7 +11,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.records import of_columns
-from tests.support.protobuf_payloads import inline
+from tests.support.payloads.protobuf_payloads import inline
 
 
 def group(**spec: object) -> ConsumerGroup:

@@ -34,7 +34,7 @@ from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.store.memory import MemoryStore
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger, bodies
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger, bodies
 
 TP, OTHER = TopicPartition("clicks", 0), TopicPartition("views", 3)
 LATE = TopicPartition("late", 0)

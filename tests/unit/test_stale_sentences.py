@@ -16,7 +16,7 @@ from landfall import registry
 from landfall.api.spec.parsing import _SECTIONS
 from landfall.cli.parser import parser
 from landfall.publish.building import PUBLISHERS
-from tests.support.markdown import ROOT, pages
+from tests.support.pages.markdown import ROOT, pages
 
 NEGATIVE = re.compile(
     r"\b(?:cannot|can't|has no|have no|there is no|there are no)\b"

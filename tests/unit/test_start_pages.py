@@ -13,8 +13,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.support.markdown import code
-from tests.support.start_pages import PAGES, commands
+from tests.support.pages.markdown import code
+from tests.support.pages.start_pages import PAGES, commands
 
 ROOT = Path(__file__).resolve().parents[2]
 START = ROOT / "docs" / "start"

@@ -14,8 +14,8 @@ from landfall.api.spec import parse_group
 from landfall.api.verbs import Outcome, PromoteRequest, UndoRequest
 from landfall.cli import main
 from landfall.driver.process.lifecycle_rules import documents
-from tests.support.groups import document
-from tests.support.side_landing import NAME, BackfillScene
+from tests.support.driver.side_landing import NAME, BackfillScene
+from tests.support.kubernetes.groups import document
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "bucket.md"

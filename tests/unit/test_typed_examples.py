@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from landfall.registry import output_format
-from tests.support.markdown import DOCS, Code, code
-from tests.support.own_schemas import is_data, landed
-from tests.support.slice_landing import group
+from tests.support.driver.slice_landing import group
+from tests.support.pages.markdown import DOCS, Code, code
+from tests.support.payloads.own_schemas import is_data, landed
 
 BLOCKS = code(DOCS / "guides/typed-files.md")
 EXAMPLES = [

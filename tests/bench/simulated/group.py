@@ -21,7 +21,7 @@ from tests.bench.simulated.executors import (
     SlowStore,
 )
 from tests.bench.simulated.timeline import Timeline
-from tests.support.fakes import NOW, FakeLog
+from tests.support.driver.fakes import NOW, FakeLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from landfall.api.column_names import column_problems, in_files, in_iceberg, is_reserved
 from landfall.api.spec import parse_group
 from landfall_operator.api.validation import parsed
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 FIELD = "spec.publish[0]"
 

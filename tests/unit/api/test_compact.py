@@ -6,7 +6,7 @@ import pytest
 
 from landfall.api.spec import Compact, Keep, RowDedupe, TopicSpecs, parse_group
 from landfall.errors import Stalled
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 COMPLETE: dict[str, Any] = {"completeness": {"delay": "1h"}}
 

@@ -12,7 +12,7 @@ from landfall.api.hidden_columns import hidden_columns
 from landfall.api.spec import parse_group
 from landfall.cli import main
 from landfall.driver.process.run import RunOptions, run_group
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 DT = (
     "column dt is hidden by folder dt=: Spark and DuckDB show the folder's value instead; rename "

@@ -12,7 +12,7 @@ from landfall.api.plain_http import plain_http
 from landfall.api.spec import parse_group
 from landfall.cli import main
 from landfall.driver.process.run import RunOptions, run_group
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 SECRET = {"name": "login"}
 WARNING = "its secret is sent to http://server:1 without encryption; use https"

@@ -3,7 +3,7 @@
 import pytest
 
 from landfall.api.spec import ConsumerGroup, parse_group
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 
 @pytest.mark.parametrize("otherwise", ["Stall", "SkipAndRecord"])

@@ -6,7 +6,7 @@ import pytest
 
 from landfall.api.spec import Schedule, parse_group
 from landfall.errors import Stalled
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 HOURLY = Schedule(cron="5 * * * *", boundary="Hour")
 

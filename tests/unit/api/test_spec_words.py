@@ -5,7 +5,7 @@ import pytest
 from landfall.api.spec import parse_group
 from landfall.api.words import did_you_mean
 from landfall.errors import Stalled
-from tests.support.groups import changed, document
+from tests.support.kubernetes.groups import changed, document
 
 REFUSED: list[tuple[str, object, str]] = [
     # field, what is written there, the message

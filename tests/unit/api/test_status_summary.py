@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from landfall.api.contract import PartitionStatus, PartitionTotals, Status, TopicCompleteness
 from landfall.api.status_summary import BLOCKED, WORST, how_bad, summarize, totals_of
-from tests.support.cluster_model import START
-from tests.support.reconciled import status_of
+from tests.support.operator.cluster_model import START
+from tests.support.operator.reconciled import status_of
 
 PARTITIONS = st.lists(
     st.builds(

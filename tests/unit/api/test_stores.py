@@ -6,7 +6,7 @@ import pytest
 
 from landfall.api.spec import Feed, Hdfs, Output
 from landfall.errors import Stalled
-from tests.support.fakes import group
+from tests.support.driver.fakes import group
 
 HDFS = {"url": "hdfs://namenode:8020/logs"}
 

@@ -21,7 +21,7 @@ from landfall.api.spec import (
     parse_group,
 )
 from landfall.errors import Stalled
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from landfall.api.spec import parse_group
 from landfall.cli import main
 from landfall.errors import Stalled
 from landfall_operator.api.validation import parsed
-from tests.support.wrong_specs import WRONG_SPECS, WrongSpec
+from tests.support.operator.wrong_specs import WRONG_SPECS, WrongSpec
 
 every_mistake = pytest.mark.parametrize("wrong", WRONG_SPECS, ids=lambda wrong: wrong.id)
 

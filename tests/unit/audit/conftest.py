@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited_replacing import EXTENSIONS, Hour
+from tests.support.audit.audited_replacing import EXTENSIONS, Hour
 
 
 @pytest.fixture(params=[*EXTENSIONS])

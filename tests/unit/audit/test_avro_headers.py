@@ -14,11 +14,11 @@ from landfall.pipeline.records import Records
 from landfall.store.file import FileStore
 from landfall.task import Batch
 from landfall.task.landing import land
-from tests.support.audited_group import DAY, TP, Landed
-from tests.support.auditor_fakes import GeneratedLog, Message, of_messages
-from tests.support.avro import encoded
-from tests.support.own_schemas import V1, orders_registry
-from tests.support.schema_registry import FakeRegistry
+from tests.support.audit.audited_group import DAY, TP, Landed
+from tests.support.audit.auditor_fakes import GeneratedLog, Message, of_messages
+from tests.support.kafka.schema_registry import FakeRegistry
+from tests.support.payloads.avro import encoded
+from tests.support.payloads.own_schemas import V1, orders_registry
 
 BY_NUMBER = b"\0\0\0\0\x01"
 BY_GUID = b"\x01" + bytes(range(16))

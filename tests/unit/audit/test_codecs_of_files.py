@@ -6,9 +6,9 @@ import pytest
 
 from landfall.formats.readers import reader_of
 from landfall_audit.readers import FileRow
-from tests.support.audited_files import audited
-from tests.support.file_codecs import AVRO, HADOOP
-from tests.support.file_records import PACKAGE, SYNC, MemoryFile, read_all, text
+from tests.support.audit.audited_files import audited
+from tests.support.payloads.file_codecs import AVRO, HADOOP
+from tests.support.payloads.file_records import PACKAGE, SYNC, MemoryFile, read_all, text
 
 VALUES = [b'{"id":%d,"note":"%s"}' % (n, b"x" * n) for n in range(40)]
 

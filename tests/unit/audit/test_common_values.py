@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.audited_payloads import AuditedPayloads
-from tests.support.auditor_fakes import Message
-from tests.support.logical_values import SAMPLES, Sample
+from tests.support.audit.audited_payloads import AuditedPayloads
+from tests.support.audit.auditor_fakes import Message
+from tests.support.payloads.logical_values import SAMPLES, Sample
 
 DECODED = [
     sample

@@ -11,7 +11,7 @@ from landfall_audit.buckets.folder import LocalFolder
 from landfall_audit.ledger.stored_schemas import LedgerSchemas
 from landfall_audit.payloads import Undecided
 from landfall_audit.payloads.avro import AvroPayloads
-from tests.support.audited_payloads import AuditedPayloads, declared, payloads
+from tests.support.audit.audited_payloads import AuditedPayloads, declared, payloads
 
 DEEP = b'{"decode":' + b"[" * 1_000_000
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from landfall.pipeline.records import Records
-from tests.support.audited_payloads import AuditedPayloads
-from tests.support.auditor_fakes import Message
-from tests.support.markdown import DOCS
-from tests.support.page_examples import Example, examples, given
+from tests.support.audit.audited_payloads import AuditedPayloads
+from tests.support.audit.auditor_fakes import Message
+from tests.support.pages.markdown import DOCS
+from tests.support.pages.page_examples import Example, examples, given
 
 PAGES = [*sorted((DOCS / "decoders").glob("*.md")), DOCS / "guides/typed-files.md"]
 EXAMPLES = [example for page in PAGES for example in examples(page)]

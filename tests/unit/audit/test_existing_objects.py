@@ -9,8 +9,8 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.store.file import FileStore
 from landfall_audit.buckets import open_bucket
 from landfall_audit.ledger.inventory import Inventory
-from tests.support.audited_spec import for_auditor
-from tests.support.sample_ledger import GROUP, SampleLedger
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.ledger.sample_ledger import GROUP, SampleLedger
 
 TP = TopicPartition("clicks", 0)
 

@@ -9,8 +9,8 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from tests.support.file_records import PACKAGE, SequenceFileOf, text
-from tests.support.folder_feed import TOPIC, FolderFeed, rows
+from tests.support.files.folder_feed import TOPIC, FolderFeed, rows
+from tests.support.payloads.file_records import PACKAGE, SequenceFileOf, text
 
 pytestmark = pytest.mark.slow
 CLASSES = (f"{PACKAGE}NullWritable", f"{PACKAGE}Text")

@@ -10,10 +10,10 @@ from landfall.formats import Block
 from landfall.formats.parquet import ParquetFormat
 from landfall.store.file import FileStore
 from landfall_audit import Unchecked
-from tests.support.audited_group import TP, Landed, message
-from tests.support.audited_payloads import AuditedPayloads, declared, payloads
-from tests.support.auditor_fakes import GeneratedLog, of_messages
-from tests.support.sample_ledger import LANE
+from tests.support.audit.audited_group import TP, Landed, message
+from tests.support.audit.audited_payloads import AuditedPayloads, declared, payloads
+from tests.support.audit.auditor_fakes import GeneratedLog, of_messages
+from tests.support.ledger.sample_ledger import LANE
 from tests.unit.audit.test_inspection import replay
 
 

@@ -9,7 +9,7 @@ from landfall.ledger import ClosedTopic, Finalize, Header, Horizon, Run, encode
 from landfall.ledger.offsets import TopicPartition
 from landfall_audit import FaultKind
 from landfall_audit.ledger.horizons import Horizons
-from tests.support.sample_ledger import SampleLedger, bodies
+from tests.support.ledger.sample_ledger import SampleLedger, bodies
 
 A, B = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
 

@@ -19,10 +19,10 @@ from landfall_audit import FaultKind, Unchecked
 from landfall_audit.buckets import open_bucket
 from landfall_audit.errors import AuditReason, AuditStalled
 from landfall_audit.ledger.inventory import Inventory
-from tests.support.audited_group import TP, Landed, message
-from tests.support.audited_spec import for_auditor
-from tests.support.auditor_fakes import GeneratedLog, Message
-from tests.support.sample_ledger import GROUP
+from tests.support.audit.audited_group import TP, Landed, message
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.audit.auditor_fakes import GeneratedLog, Message
+from tests.support.ledger.sample_ledger import GROUP
 
 ASKED = Decision("skip", "kim", "it is gone", "2026-11-22T01:00:00Z")
 

@@ -14,7 +14,8 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.formats.readers import reader_of
-from tests.support.file_records import (
+from tests.support.files.folder_feed import TOPIC, FolderFeed
+from tests.support.payloads.file_records import (
     MemoryFile,
     SequenceFileOf,
     avro_file,
@@ -22,7 +23,6 @@ from tests.support.file_records import (
     read_parts,
     text,
 )
-from tests.support.folder_feed import TOPIC, FolderFeed
 
 pytestmark = pytest.mark.slow
 Rows = list[dict[str, Any]]

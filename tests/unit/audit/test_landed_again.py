@@ -13,12 +13,12 @@ from landfall.ledger.names import object_names
 from landfall.ledger.replace import replacement_lists
 from landfall.ledger.replace.replacement_lists import MadeBy
 from landfall_audit import FaultKind, Unchecked
-from tests.support.audited_group import TP, Landed, message
-from tests.support.audited_replacing import END, OTHER, WHOLE, Hour, all_rows
-from tests.support.auditor_fakes import GeneratedLog
-from tests.support.sample_backfill import Again, Backfill, GivenUp, UndoneBackfill
-from tests.support.sample_ledger import GROUP, LANE
-from tests.support.sample_replacing import Merge
+from tests.support.audit.audited_group import TP, Landed, message
+from tests.support.audit.audited_replacing import END, OTHER, WHOLE, Hour, all_rows
+from tests.support.audit.auditor_fakes import GeneratedLog
+from tests.support.ledger.sample_backfill import Again, Backfill, GivenUp, UndoneBackfill
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_replacing import Merge
 from tests.unit.audit.test_inspection import replay
 
 SPEC = b"{}"

@@ -8,9 +8,9 @@ from msgspec import structs
 
 from landfall.ledger.replace.replacement_lists import ReplacementList, Section
 from landfall_audit import FaultKind
-from tests.support.audited_replacing import END, Hour
-from tests.support.sample_ledger import GROUP, LANE
-from tests.support.sample_replacing import Merge
+from tests.support.audit.audited_replacing import END, Hour
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_replacing import Merge
 
 
 def with_sections(merge: Merge, *sections: Section) -> Merge:

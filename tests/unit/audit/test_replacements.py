@@ -15,13 +15,13 @@ from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall_audit import FaultKind, Unchecked
 from landfall_audit.buckets import open_buckets
 from landfall_audit.checks.inspection import inspect
-from tests.support import older_names
-from tests.support.audited_group import TP, Landed, message
-from tests.support.audited_replacing import END, OTHER, WHOLE, Hour, all_rows
-from tests.support.audited_spec import for_auditor
-from tests.support.auditor_fakes import GeneratedLog
-from tests.support.sample_ledger import GROUP, LANE
-from tests.support.sample_replacing import Cut, Merge, Undo
+from tests.support.audit.audited_group import TP, Landed, message
+from tests.support.audit.audited_replacing import END, OTHER, WHOLE, Hour, all_rows
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.audit.auditor_fakes import GeneratedLog
+from tests.support.ledger import older_names
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_replacing import Cut, Merge, Undo
 from tests.unit.audit.test_inspection import replay
 
 

@@ -21,8 +21,8 @@ from landfall.api.spec.policies import BadRecords, Tuning
 from landfall.api.spec.roots import LettersPlace
 from landfall.errors import Stalled
 from landfall_audit import spec as auditors
-from tests.support.groups import document
-from tests.support.processes import ROOT
+from tests.support.kubernetes.groups import document
+from tests.support.landing.processes import ROOT
 
 MODELS: dict[type[auditors.SpecSection], type[BaseModel]] = {
     auditors.AuditedGroup: writers.ConsumerGroup,

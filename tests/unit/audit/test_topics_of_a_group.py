@@ -13,8 +13,8 @@ from landfall.store.file import FileStore
 from landfall.task import Batch
 from landfall.task.landing import land
 from landfall_audit import Fault, FaultKind
-from tests.support.audited_group import TP, Landed, message
-from tests.support.auditor_fakes import GeneratedLog, Message, of_messages
+from tests.support.audit.audited_group import TP, Landed, message
+from tests.support.audit.auditor_fakes import GeneratedLog, Message, of_messages
 
 
 def test_a_topic_is_audited_by_its_own_entry(tmp_path: Path) -> None:

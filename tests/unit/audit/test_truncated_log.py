@@ -8,8 +8,8 @@ from landfall.errors import Reason
 from landfall.ledger import Blocked
 from landfall.ledger.offsets import OffsetRange
 from landfall_audit import Unchecked
-from tests.support.audited_group import TP, Landed, message
-from tests.support.auditor_fakes import GeneratedLog, Message
+from tests.support.audit.audited_group import TP, Landed, message
+from tests.support.audit.auditor_fakes import GeneratedLog, Message
 
 
 def rewritten(offset: int) -> Message:

@@ -8,9 +8,9 @@ import pytest
 
 from landfall.api.spec import ColumnType, parse_group
 from landfall_audit.objects.rows import rows_of
-from tests.support.audited_spec import for_auditor
-from tests.support.groups import document
-from tests.support.markdown import DOCS
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.kubernetes.groups import document
+from tests.support.pages.markdown import DOCS
 from tests.unit.audit.test_wrong_protobuf import descriptors
 
 PAGE = (DOCS / "decoders/index.md").read_text()

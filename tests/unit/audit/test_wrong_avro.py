@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.audited_payloads import AuditedPayloads, payloads, stored_schema
-from tests.support.avro import encoded
-from tests.support.own_schemas import V1, orders_registry
-from tests.support.schema_registry import FakeRegistry
+from tests.support.audit.audited_payloads import AuditedPayloads, payloads, stored_schema
+from tests.support.kafka.schema_registry import FakeRegistry
+from tests.support.payloads.avro import encoded
+from tests.support.payloads.own_schemas import V1, orders_registry
 from tests.unit.audit.test_wrong_values import change_line, put, rewrite
 
 SCHEMA: dict[str, Any] = {

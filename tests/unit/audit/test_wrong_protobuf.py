@@ -11,8 +11,8 @@ import pytest
 from google.protobuf import descriptor_pb2 as pb
 
 from landfall.schemas.cached import registry_at
-from tests.support.audited_payloads import AuditedPayloads, payloads, stored_schema
-from tests.support.schema_registry import FakeRegistry, schema_registry
+from tests.support.audit.audited_payloads import AuditedPayloads, payloads, stored_schema
+from tests.support.kafka.schema_registry import FakeRegistry, schema_registry
 from tests.unit.audit.test_wrong_values import change_line, put, rewrite
 
 FIELD = pb.FieldDescriptorProto

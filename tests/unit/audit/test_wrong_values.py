@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from landfall_audit import Unchecked
-from tests.support.audited_payloads import AuditedPayloads, declared, payloads
+from tests.support.audit.audited_payloads import AuditedPayloads, declared, payloads
 
 Tables = Callable[[pa.Table], pa.Table]
 UTC_MICROS = pa.timestamp("us", "UTC")

@@ -18,7 +18,7 @@ from tests.bench import contenders
 from tests.bench.contenders import CONTENDERS, Task
 from tests.bench.peers import spark_install
 from tests.bench.peers.json_zlib6 import JsonZlib6
-from tests.support.s3 import Bucket, S3Server
+from tests.support.stores.s3 import Bucket, S3Server
 
 VALUES = [b'{"ts":%d,"text":"row %d"}' % (n, n * n) for n in range(500)]
 BLOCK = Block(of_columns(TopicPartition("t", 0), np.arange(500), pa.array(VALUES, pa.binary())))

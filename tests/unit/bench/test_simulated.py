@@ -11,7 +11,7 @@ from tests.bench.scaling import topic
 from tests.bench.simulated.executors import Costs, SimulatedExecutors
 from tests.bench.simulated.group import Landing, group, land
 from tests.bench.simulated.timeline import Timeline
-from tests.support.fakes import NOW
+from tests.support.driver.fakes import NOW
 
 EVEN = Costs(message_bytes=1000, ratio=1, byte=1e-6, spread=0, piece=0, task=0, job=1)
 """A slot takes a second for a thousand records."""

@@ -12,7 +12,7 @@ from landfall.ledger.names import object_names
 from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
 from landfall.ledger.snapshot import encode_state
 from landfall.ledger.task_results import LandedSlice, PartRows
-from tests.support.sample_ledger import GROUP, LANE, WRITER, SampleLedger, bodies
+from tests.support.ledger.sample_ledger import GROUP, LANE, WRITER, SampleLedger, bodies
 
 TP = TopicPartition("clicks", 0)
 

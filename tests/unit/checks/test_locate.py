@@ -16,7 +16,7 @@ from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
 from landfall.objects import Upload
-from tests.support.sample_ledger import GROUP, SampleLedger, bodies
+from tests.support.ledger.sample_ledger import GROUP, SampleLedger, bodies
 
 TP = TopicPartition("clicks", 0)
 

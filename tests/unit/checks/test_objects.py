@@ -15,7 +15,7 @@ from landfall.checks.objects import (
 )
 from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ObjectStat
-from tests.support.sample_ledger import SampleLedger
+from tests.support.ledger.sample_ledger import SampleLedger
 
 TP = TopicPartition("clicks", 0)
 

@@ -13,7 +13,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import filled
 from landfall.registry import output_format
 from landfall.store.file import FileStore
-from tests.support.sample_ledger import GROUP, SampleLedger
+from tests.support.ledger.sample_ledger import GROUP, SampleLedger
 
 TP = TopicPartition("clicks", 0)
 EXTENSIONS = {"Json": ".json", "SequenceFile": ".seq"}

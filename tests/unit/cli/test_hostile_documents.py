@@ -20,7 +20,7 @@ from landfall.errors import LandfallError
 from landfall.lane import Lane
 from landfall.ledger.names.object_names import head_key
 from landfall.store.file import FileStore
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import TP, Landed
 
 DEEP = b"[" * 100_000

@@ -9,7 +9,7 @@ import yaml
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall_migrate.secor.keys import EXTRA_OPTIONS
-from tests.support.migrations import SECOR, SINK
+from tests.support.pages.migrations import SECOR, SINK
 
 
 @pytest.fixture

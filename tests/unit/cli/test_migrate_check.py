@@ -16,7 +16,7 @@ from landfall.formats.sequencefile import SequenceFileFormat
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import filled
 from landfall.store.file import FileStore
-from tests.support.sample_ledger import GROUP, SampleLedger
+from tests.support.ledger.sample_ledger import GROUP, SampleLedger
 
 TP, OTHER = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
 

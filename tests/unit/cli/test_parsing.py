@@ -13,8 +13,8 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.author.completion import known_words
 from landfall.cli.parser import COMMANDS, grouped, imported, parser
-from tests.support.folder_feed import FolderFeed, rows
-from tests.support.markdown import ROOT
+from tests.support.files.folder_feed import FolderFeed, rows
+from tests.support.pages.markdown import ROOT
 
 NO_JSON = {"completion": "a script for a shell", "manifest": "--format Json"}
 """Commands without ``--json``, and what they print instead."""

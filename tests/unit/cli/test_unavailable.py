@@ -8,7 +8,7 @@ import yaml
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 from tests.unit.cli.test_wrong_arguments import COMMANDS, WITHOUT_GROUP, positionals
 
 CLOSED = "127.0.0.1:9"

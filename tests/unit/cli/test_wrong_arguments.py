@@ -10,7 +10,7 @@ import yaml
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.parser import parser
-from tests.support.groups import Json, changed, document
+from tests.support.kubernetes.groups import Json, changed, document
 
 NUMBERS = ("", "x", "-1", "1.5", "9" * 30)
 WRONG_VALUES = {

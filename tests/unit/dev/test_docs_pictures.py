@@ -11,8 +11,8 @@ from dev.docs import records, scaling, stages
 from landfall.ledger import MAY_FOLLOW, Add, LaneOwnership, Open, Yield
 from landfall.ledger.offsets import TopicPartition
 from landfall_operator.core.rollout import TABLE
-from tests.support.markdown import DOCS
-from tests.support.sample_ledger import SampleLedger
+from tests.support.ledger.sample_ledger import SampleLedger
+from tests.support.pages.markdown import DOCS
 
 
 def test_every_stage_and_every_event_is_in_the_picture() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.markdown import DOCS, ROOT
+from tests.support.pages.markdown import DOCS, ROOT
 
 pytestmark = pytest.mark.xdist_group("site")
 """Only one worker builds it."""

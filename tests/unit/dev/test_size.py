@@ -53,3 +53,7 @@ def test_rooms_are_counted_and_folders_that_are_too_flat_marked(tmp_path: Path) 
 
 def test_no_package_has_more_files_than_a_person_can_look_over() -> None:
     assert not too_flat()
+
+
+def test_no_room_of_what_tests_share_has_more_files_than_a_person_can_look_over() -> None:
+    assert not too_flat(packages=["tests/support"])

@@ -6,7 +6,7 @@ from landfall.driver.decide.backfill import Backfill, SliceChoice, chosen, cover
 from landfall.errors import LandfallError, Retry, Stalled
 from landfall.ledger import Purpose
 from landfall.ledger.offsets import OffsetRange
-from tests.support.landed_history import TOPIC, History, tp
+from tests.support.ledger.landed_history import TOPIC, History, tp
 
 A, B = f"{TOPIC}/dt=a", f"{TOPIC}/dt=b"
 

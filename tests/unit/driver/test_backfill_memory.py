@@ -9,7 +9,7 @@ from landfall.lane import Lane
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger
 
 TPS = [TopicPartition("clicks", partition) for partition in range(10)]
 HOURS, ROWS = 200, 1000

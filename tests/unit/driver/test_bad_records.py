@@ -7,7 +7,7 @@ from landfall.driver.decide.bad_records import BadRecordHistory
 from landfall.errors import Reason
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
-from tests.support.fakes import NOW
+from tests.support.driver.fakes import NOW
 
 A, B = TopicPartition("a", 0), TopicPartition("billing", 0)
 MINUTE = timedelta(minutes=1)

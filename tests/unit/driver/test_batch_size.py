@@ -12,7 +12,14 @@ from landfall.driver.decide.batch_size import (
 from landfall.estimates import Estimate, SizeEstimates
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.store.memory import MemoryStore
-from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
+from tests.support.driver.fakes import (
+    FakeLog,
+    FakeRunner,
+    driver,
+    group,
+    landed_offsets,
+    written_offsets,
+)
 
 A = TopicPartition("a", 0)
 SECOND = timedelta(seconds=1)

@@ -16,7 +16,7 @@ from landfall.ledger import EndedRun, State
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.memory import MemoryStore
 from landfall.task.counting import Miscounted, ObjectsOfSpec
-from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group, landed_offsets
+from tests.support.driver.fakes import NOW, FakeLog, FakeRunner, driver, group, landed_offsets
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 HOUR = timedelta(hours=1)

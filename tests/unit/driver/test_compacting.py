@@ -20,8 +20,8 @@ from landfall.ledger.replace.merged_objects import Mergeable
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import OpenUpload, Part, Upload
 from landfall.publish.cursor import cursor_key
-from tests.support.compaction_scene import CLICKS, SPEC, CompactionScene
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.ledger.compaction_scene import CLICKS, SPEC, CompactionScene
+from tests.support.ledger.sample_ledger import GROUP, LANE
 
 HOUR_4 = "clicks/dt=2026-11-21/hr=04"
 

@@ -18,7 +18,7 @@ from landfall.errors import StoreDenied
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.objects import Upload, UploadLost
 from landfall.store.memory import MemoryStore
-from tests.support.fakes import (
+from tests.support.driver.fakes import (
     NOW,
     FakeLog,
     FakeRunner,
@@ -27,8 +27,8 @@ from tests.support.fakes import (
     landed_offsets,
     written_offsets,
 )
-from tests.support.lost_uploads import commit_and_lose, tags
-from tests.support.stores import content, uploaded
+from tests.support.stores.every_store import content, uploaded
+from tests.support.stores.lost_uploads import commit_and_lose, tags
 
 PAUSES = (1.0, 20.0)
 

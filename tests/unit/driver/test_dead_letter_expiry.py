@@ -28,9 +28,9 @@ from landfall.ledger.task_results import LandedSlice, ObjectKind, ReplayedSlice
 from landfall.objects import Upload
 from landfall.store import Store
 from landfall.store.memory import MemoryStore
-from tests.support.groups import document
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger
-from tests.support.sample_replacing import Merge
+from tests.support.kubernetes.groups import document
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.ledger.sample_replacing import Merge
 
 TP = TopicPartition("clicks", 0)
 LANDED = datetime(2026, 11, 21, 5, tzinfo=UTC)

@@ -31,9 +31,9 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import SliceResult
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
-from tests.support.driver_events import ledger_state
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import (
+from tests.support.driver.driver_events import ledger_state
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import (
     FakeLog,
     FakeRunner,
     driver,

@@ -16,8 +16,8 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.source import Watermarks
 from landfall.store.memory import MemoryStore
-from tests.support.driver_events import after_next_batch, ledger_state
-from tests.support.fakes import (
+from tests.support.driver.driver_events import after_next_batch, ledger_state
+from tests.support.driver.fakes import (
     NOW,
     FakeLog,
     FakeRunner,

@@ -15,7 +15,7 @@ from landfall_operator.objects.pod_templates import (
     executor_template,
     spark_defaults,
 )
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 TEMPLATE = "/etc/landfall/group/executor.json"
 CONTEXT = OperatorContext("landfall:1", "landfall")

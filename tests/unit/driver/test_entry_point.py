@@ -32,9 +32,9 @@ from landfall.driver.process.run import RunOptions, drive, run_group
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.errors import Reason, Stalled
 from landfall.store.memory import MemoryStore
-from tests.support.fakes import FakeRunner, group
-from tests.support.lent_spark import lending
-from tests.support.processes import ENTRY
+from tests.support.driver.fakes import FakeRunner, group
+from tests.support.landing.lent_spark import lending
+from tests.support.landing.processes import ENTRY
 
 HASH = "ab" * 32
 ANCHOR = LedgerAnchor(LedgerPosition(3, 120), HASH)

@@ -21,8 +21,8 @@ from landfall.objects import ObjectStat
 from landfall.store import Store
 from landfall.store.file import STAGING, FileStore
 from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import FakeLog, FakeRunner, driver, group, landed_offsets
 
 OUTPUT = {"url": "s3://bucket/root"}
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -12,8 +12,8 @@ from landfall.errors import Stalled
 from landfall.ledger.feeds import SPAN, number_of
 from landfall.source.files_log import FilesLog, Listed
 from landfall.store.memory import MemoryStore
-from tests.support.fake_feeds import DAMAGED, HITS, FeedWorld, feed_group
-from tests.support.fakes import NOW
+from tests.support.driver.fake_feeds import DAMAGED, HITS, FeedWorld, feed_group
+from tests.support.driver.fakes import NOW
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 END = NOW

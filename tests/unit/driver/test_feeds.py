@@ -25,7 +25,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.objects import ListedFile
 from landfall.source.files_log import FilesLog
 from landfall.store.memory import MemoryFiles, MemoryStore
-from tests.support.fakes import FakeRunner, group
+from tests.support.driver.fakes import FakeRunner, group
 from tests.support.waiting import eventually
 
 START = datetime(2026, 11, 25, tzinfo=UTC)

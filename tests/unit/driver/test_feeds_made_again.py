@@ -8,7 +8,7 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.errors import Reason
 from landfall.store import Created, Store
-from tests.support.folder_feed import TOPIC, TP, FolderFeed, rows
+from tests.support.files.folder_feed import TOPIC, TP, FolderFeed, rows
 
 pytestmark = pytest.mark.slow
 MANY_BAD = {"badRecords": {"maxRatio": "1"}}

@@ -5,8 +5,15 @@ from dataclasses import dataclass, field
 from landfall.api.contract import ExitCode
 from landfall.errors import LandfallError, Reason, Stalled
 from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults, Operation
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import (
+    FakeLog,
+    FakeRunner,
+    driver,
+    group,
+    landed_offsets,
+    written_offsets,
+)
 
 DENIED = Stalled(Reason.STORE_DENIED, "the credentials expired")
 

@@ -16,8 +16,8 @@ from landfall.ledger import Add, Block, Blocked, Commit, Entry, Finalize, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.store.memory import MemoryStore
-from tests.support.driver_status import status_of
-from tests.support.fakes import FakeLog, FakeRunner, driver, group
+from tests.support.driver.driver_status import status_of
+from tests.support.driver.fakes import FakeLog, FakeRunner, driver, group
 from tests.unit.ledger.test_ledger import header, opened
 
 A, B = TopicPartition("clicks", 0), TopicPartition("clicks", 1)

@@ -10,9 +10,16 @@ from landfall.lane import Lane
 from landfall.ledger import LaneOwnership, Open, decode
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults, Operation, Scripted
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
-from tests.support.landing import wait_for
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import (
+    FakeLog,
+    FakeRunner,
+    driver,
+    group,
+    landed_offsets,
+    written_offsets,
+)
+from tests.support.landing.group import wait_for
 
 
 @pytest.fixture

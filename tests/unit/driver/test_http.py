@@ -22,8 +22,8 @@ from landfall.errors import Retry
 from landfall.ledger.offsets import TopicPartition
 from landfall.native import hot_path
 from landfall.store.memory import MemoryStore
-from tests.support.driver_status import report_of
-from tests.support.fakes import FakeLog, FakeRunner, driver, group
+from tests.support.driver.driver_status import report_of
+from tests.support.driver.fakes import FakeLog, FakeRunner, driver, group
 
 
 class Watch:

@@ -13,7 +13,7 @@ from landfall.driver.core.counters import DriverCounters
 from landfall.driver.http import server as http
 from landfall.driver.http.server import MAX_CONNECTIONS, StatusBoard, serve
 from landfall.driver.http.status import StatusReport
-from tests.support.reconciled import status_of
+from tests.support.operator.reconciled import status_of
 from tests.support.waiting import eventually
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -10,8 +10,8 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.ledger import State
 from landfall.store.memory import MemoryStore
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import FakeLog, group, landed_offsets, written_offsets
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import FakeLog, group, landed_offsets, written_offsets
 
 POSITIONS = st.builds(LedgerPosition, st.integers(0, 10**9), st.integers(0, 10**12))
 

@@ -20,8 +20,7 @@ from landfall.driver.requests.lease_sessions import SESSION
 from landfall.errors import Fenced
 from landfall.lane import Lane, LaneWriter, OpenRequest
 from landfall.ledger import Lease, LeaseOutcome, Snapshot
-from tests.support.landing import wait_for
-from tests.support.lease_scene import (
+from tests.support.files.lease_scene import (
     TP,
     LeaseDriver,
     LeaseScene,
@@ -32,6 +31,7 @@ from tests.support.lease_scene import (
     new_name,
     take,
 )
+from tests.support.landing.group import wait_for
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from landfall.objects import Upload
 from landfall.store.memory import Call, MemoryStore, NoFaults, Operation
 from landfall.store.routed import LettersStore
 from landfall.task import Batch
-from tests.support.fakes import FakeLog, FakeRunner, driver, group
-from tests.support.stores import uploaded
+from tests.support.driver.fakes import FakeLog, FakeRunner, driver, group
+from tests.support.stores.every_store import uploaded
 
 
 def spec(**bad: Any) -> GroupSpec:

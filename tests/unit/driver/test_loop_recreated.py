@@ -7,8 +7,8 @@ from landfall.errors import Reason
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import FoundTopics
 from landfall.store.memory import MemoryStore
-from tests.support.driver_events import after_next_batch, recreate
-from tests.support.fakes import (
+from tests.support.driver.driver_events import after_next_batch, recreate
+from tests.support.driver.fakes import (
     FakeLog,
     FakeRunner,
     driver,

@@ -10,9 +10,9 @@ from landfall.driver.process.loop import Driver
 from landfall.errors import LogTruncated, Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.store.memory import MemoryStore
-from tests.support.driver_events import after_next_batch, ledger_state
-from tests.support.driver_status import status_of
-from tests.support.fakes import (
+from tests.support.driver.driver_events import after_next_batch, ledger_state
+from tests.support.driver.driver_status import status_of
+from tests.support.driver.fakes import (
     FakeLog,
     FakeRunner,
     driver,

@@ -13,8 +13,8 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import SliceResult
 from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults, Operation, Scripted
 from landfall.task import Batch
-from tests.support.driver_events import after_next_batch, ledger_state, recreate
-from tests.support.fakes import (
+from tests.support.driver.driver_events import after_next_batch, ledger_state, recreate
+from tests.support.driver.fakes import (
     NOW,
     FakeLog,
     FakeRunner,

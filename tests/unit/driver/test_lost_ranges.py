@@ -20,11 +20,11 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch, FromBackup
-from tests.support.driver_events import ledger_state
-from tests.support.driver_status import status_of
-from tests.support.fake_backup import READ_FROM, FakeBackup
-from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group, landed_offsets
-from tests.support.lost_uploads import records_of, tags
+from tests.support.driver.driver_events import ledger_state
+from tests.support.driver.driver_status import status_of
+from tests.support.driver.fake_backup import READ_FROM, FakeBackup
+from tests.support.driver.fakes import NOW, FakeLog, FakeRunner, driver, group, landed_offsets
+from tests.support.stores.lost_uploads import records_of, tags
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 

@@ -24,7 +24,7 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice, LandingRules, SliceResult
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
-from tests.support.fakes import (
+from tests.support.driver.fakes import (
     NOW,
     FakeLog,
     FakeRunner,
@@ -33,7 +33,7 @@ from tests.support.fakes import (
     landed_offsets,
     written_offsets,
 )
-from tests.support.lost_uploads import commit_and_lose, records_of, tags
+from tests.support.stores.lost_uploads import commit_and_lose, records_of, tags
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 GONE = Stalled(Reason.DATA_LOSS, "the range expired")

@@ -10,8 +10,8 @@ from landfall.errors import Reason
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Watermarks
 from landfall.store.memory import MemoryStore
-from tests.support.driver_events import ledger_state
-from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets
+from tests.support.driver.driver_events import ledger_state
+from tests.support.driver.fakes import FakeLog, FakeRunner, driver, group, landed_offsets
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 

@@ -11,8 +11,8 @@ from landfall.driver.replacing.compaction_folders import HINT, LATE_PAUSE
 from landfall.errors import Retry
 from landfall.ledger import Retired
 from landfall.publish.cursor import cursor_key
-from tests.support.compaction_scene import CLICKS, SPEC, CompactionScene
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.ledger.compaction_scene import CLICKS, SPEC, CompactionScene
+from tests.support.ledger.sample_ledger import GROUP, LANE
 
 HOURS: dict[str, Any] = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
 

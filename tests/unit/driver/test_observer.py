@@ -10,7 +10,7 @@ from landfall.errors import SourceAway
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.source import Bound, FoundOffsets, Watermarks
 from landfall.store.memory import MemoryStore
-from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group
+from tests.support.driver.fakes import NOW, FakeLog, FakeRunner, driver, group
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 LATER = NOW + timedelta(minutes=1)

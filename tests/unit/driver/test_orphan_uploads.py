@@ -12,9 +12,16 @@ from landfall.driver.landing.orphan_uploads import OrphanFilter, OrphanSweep, is
 from landfall.ledger.offsets import Checkpoint, TopicPartition
 from landfall.objects import OpenUpload
 from landfall.store.memory import Call, MemoryStore, NoFaults, Operation
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import FakeLog, FakeRunner, driver, group, landed_offsets, written_offsets
-from tests.support.landing import wait_for
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import (
+    FakeLog,
+    FakeRunner,
+    driver,
+    group,
+    landed_offsets,
+    written_offsets,
+)
+from tests.support.landing.group import wait_for
 
 OURS = OrphanFilter(lambda key: key.startswith("a/"), None)
 

@@ -10,7 +10,7 @@ from landfall.api.spec import parse_group
 from landfall.driver.core.in_process import InProcessRunner
 from landfall.driver.process.run import Patience, RunOptions, drive
 from landfall.lane.stores import open_stores
-from tests.support.groups import changed, document
+from tests.support.kubernetes.groups import changed, document
 
 LIMIT = timedelta(minutes=10)
 

@@ -14,8 +14,8 @@ from landfall.driver.http.peers import is_any_working
 from landfall.driver.http.server import StatusBoard, in_background, serve
 from landfall.driver.http.status import StatusReport
 from landfall.store.memory import MemoryStore
-from tests.support.driver_status import report_of
-from tests.support.fakes import FakeLog, FakeRunner, driver, group
+from tests.support.driver.driver_status import report_of
+from tests.support.driver.fakes import FakeLog, FakeRunner, driver, group
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 LOCAL = "127.0.0.1"

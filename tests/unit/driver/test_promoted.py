@@ -13,8 +13,8 @@ from landfall.ledger import Purpose, Replace, decode
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.replacement_lists import LandedAgain, MadeBy, ReplacementList, Section
 from landfall.store.memory import MemoryStore
-from tests.support.driver_thread import DriverThread
-from tests.support.merged import MergesOnce, current, merged
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.ledger.merged import MergesOnce, current, merged
 from tests.unit.driver.test_replacements import Scene, asked, merge_again, slot_of
 
 TP = TopicPartition("a", 0)

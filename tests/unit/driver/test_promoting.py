@@ -13,9 +13,9 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger import Purpose, Replace, decode
 from landfall.store.memory import CallFault, Operation, Scripted
 from landfall.task.merging import MergeResult, NotMerged
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import FakeRunner, landed_offsets, written_offsets
-from tests.support.side_landing import NAME, BackfillScene
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import FakeRunner, landed_offsets, written_offsets
+from tests.support.driver.side_landing import NAME, BackfillScene
 
 BY: dict[str, Any] = {"who": "kim", "why": "INC-12"}
 

@@ -8,7 +8,7 @@ from landfall.driver.decide.promotion import Promotion, promotion, why_too_large
 from landfall.errors import Stalled
 from landfall.ledger import Purpose
 from landfall.ledger.offsets import OffsetRange, Slice
-from tests.support.landed_history import TOPIC, History, tp
+from tests.support.ledger.landed_history import TOPIC, History, tp
 
 SLICES = (Slice(tp(0), OffsetRange(2, 6)),)
 IDS = [(tp(0), "id")]

@@ -20,10 +20,10 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.publish import Published
 from landfall.publish.following import Follower
 from landfall.store.memory import MemoryStore
-from tests.support.driver_status import report_of
-from tests.support.fakes import FakeLog, FakeRunner, driver, group
-from tests.support.played_publisher import PLAYED, Scripted
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.driver.driver_status import report_of
+from tests.support.driver.fakes import FakeLog, FakeRunner, driver, group
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.publishers.played_publisher import PLAYED, Scripted
 from tests.support.waiting import eventually
 
 TP = TopicPartition("clicks", 0)

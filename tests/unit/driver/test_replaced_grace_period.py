@@ -13,11 +13,11 @@ from landfall.lane import Lane
 from landfall.publish.building import publisher
 from landfall.publish.cursor import Position, PublisherCursor
 from landfall.store.memory import MemoryStore
-from tests.support import fakes
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import NOW
-from tests.support.landing import wait_for
-from tests.support.merged import MergesOnce
+from tests.support.driver import fakes
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import NOW
+from tests.support.landing.group import wait_for
+from tests.support.ledger.merged import MergesOnce
 from tests.unit.driver.test_replacements import GROUP, Scene, asked
 
 DAY = timedelta(days=1)

@@ -8,8 +8,8 @@ from landfall.api.contract import LANE, DriverPhase, ExitCode
 from landfall.lane import Lane
 from landfall.ledger import Open, Yield, decode
 from landfall.store.memory import MemoryStore
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import FakeLog
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import FakeLog
 
 
 @pytest.fixture

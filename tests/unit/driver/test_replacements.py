@@ -21,9 +21,8 @@ from landfall.ledger.names import object_names
 from landfall.objects import ObjectStat, Part, Upload
 from landfall.publish.following import Follower
 from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
-from tests.support import older_names
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import (
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import (
     NOW,
     FakeLog,
     FakeRunner,
@@ -32,8 +31,9 @@ from tests.support.fakes import (
     ticking,
     written_offsets,
 )
-from tests.support.landing import wait_for
-from tests.support.merged import MergesOnce, is_of_replace
+from tests.support.landing.group import wait_for
+from tests.support.ledger import older_names
+from tests.support.ledger.merged import MergesOnce, is_of_replace
 
 GROUP = group().metadata.name
 DAY, WEEK = timedelta(days=1), timedelta(days=7)

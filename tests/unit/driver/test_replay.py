@@ -29,10 +29,10 @@ from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.dead_letter_reader import DeadLetterReader
 from landfall.task.landing import land
-from tests.support import slice_landing
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import NOW, FakeLog, ticking
-from tests.support.slice_landing import MIDNIGHT, FakeReader
+from tests.support.driver import slice_landing
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import NOW, FakeLog, ticking
+from tests.support.driver.slice_landing import MIDNIGHT, FakeReader
 
 A0, B0 = TopicPartition("a", 0), TopicPartition("b", 0)
 GOOD, LATE, POISON = range(0, 30, 3), range(1, 30, 3), range(2, 30, 3)

@@ -7,8 +7,8 @@ import pytest
 from landfall.driver.core.retry_backoff import MAX_WAIT, RetryBackoff, RetryGroup
 from landfall.errors import BatchFailed, NotTried, Retry, SourceAway
 from landfall.ledger.offsets import TopicPartition
-from tests.support.fakes import NOW
-from tests.support.retry_simulation import SimulatedRunner, Simulation, topic
+from tests.support.driver.fakes import NOW
+from tests.support.driver.retry_simulation import SimulatedRunner, Simulation, topic
 
 HOUR = 3600
 A, B, C = topic("t", 3)

@@ -14,7 +14,7 @@ from landfall.lane import Lane
 from landfall.ledger import EndedRun
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.memory import MemoryStore
-from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group
+from tests.support.driver.fakes import NOW, FakeLog, FakeRunner, driver, group
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 EVERY_MINUTE = Schedule(cron="* * * * *")

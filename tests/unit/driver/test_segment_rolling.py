@@ -22,7 +22,7 @@ from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.store.memory import MemoryStore
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_ledger import GROUP, LANE
 
 TP = TopicPartition("clicks", 0)
 NOW = datetime(2026, 11, 22, tzinfo=UTC)

@@ -12,8 +12,8 @@ from landfall.lane import Lane
 from landfall.ledger import LaneOwnership
 from landfall.ledger.names import object_names
 from landfall.store.memory import MemoryStore
-from tests.support.driver_events import ledger_state
-from tests.support.fakes import (
+from tests.support.driver.driver_events import ledger_state
+from tests.support.driver.fakes import (
     FakeLog,
     FakeRunner,
     driver,

@@ -42,12 +42,12 @@ from landfall.ledger.task_results import LandedSlice, ObjectKind
 from landfall.objects import Upload
 from landfall.store import Store
 from landfall.store.memory import MemoryStore
-from tests.support.copying import copied
-from tests.support.groups import document
-from tests.support.landed_history import History, tp
-from tests.support.readable import CLICKS, Readable
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger
-from tests.support.sample_replacing import Merge
+from tests.support.kubernetes.groups import document
+from tests.support.ledger.landed_history import History, tp
+from tests.support.ledger.readable import CLICKS, Readable
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.ledger.sample_replacing import Merge
+from tests.support.stores.copying import copied
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

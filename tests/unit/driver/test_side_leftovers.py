@@ -10,10 +10,10 @@ from landfall.errors import StoreDenied
 from landfall.ledger.names import object_names, roots
 from landfall.store.below import SlotsBelow
 from landfall.store.memory import MemoryStore
-from tests.support.driver_thread import DriverThread
-from tests.support.fakes import NOW, FakeLog, group
-from tests.support.landing import wait_for
-from tests.support.sample_ledger import SampleLedger
+from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import NOW, FakeLog, group
+from tests.support.landing.group import wait_for
+from tests.support.ledger.sample_ledger import SampleLedger
 
 GROUP = group().metadata.name
 

@@ -13,10 +13,10 @@ from landfall.lane import Lane
 from landfall.ledger import LaneOwnership
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.store.memory import MemoryStore
-from tests.support.fakes import FakeLog
-from tests.support.groups import document
-from tests.support.readable import CLICKS, Readable
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.driver.fakes import FakeLog
+from tests.support.kubernetes.groups import document
+from tests.support.ledger.readable import CLICKS, Readable
+from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.unit.driver.test_side_lane import plan
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

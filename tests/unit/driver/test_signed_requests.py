@@ -16,7 +16,7 @@ from landfall.api.verbs import Answer, Outcome, Request
 from landfall.driver.http import signed_requests
 from landfall.driver.http.control import BODY_BYTES, Control, ControlHandler, serve_control
 from landfall.driver.http.signed_requests import SignatureCheck
-from tests.support.signing import DRIVER, NOW, Asked, Clock, check_of, new_key, write_keys
+from tests.support.driver.signing import DRIVER, NOW, Asked, Clock, check_of, new_key, write_keys
 
 SECOND = 1000
 

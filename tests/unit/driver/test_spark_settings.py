@@ -15,7 +15,7 @@ from landfall.driver.spark.gateway_jvm import JVM
 from landfall.driver.spark.malloc import MALLOC
 from landfall.driver.spark.settings import spark_settings
 from landfall.native import VARIABLE as NATIVE
-from tests.support.spark_archive import GROUP
+from tests.support.landing.spark_archive import GROUP
 
 SMALL = {"-XX:NewSize=24m", "-XX:MaxNewSize=24m", "-XX:ArchiveRelocationMode=0"}
 FREED = """

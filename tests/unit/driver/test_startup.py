@@ -26,7 +26,7 @@ from landfall.errors import Reason, SourceAway, Stalled, StoreAway
 from landfall.native import VARIABLE, hot_path
 from landfall.network import PATIENCE, Address
 from landfall.store.memory import MemoryStore
-from tests.support.fakes import FakeLog, FakeRunner, driver, group
+from tests.support.driver.fakes import FakeLog, FakeRunner, driver, group
 
 NOBODY = Servers("nobody", (Address("127.0.0.1", 1),), b"hello")
 

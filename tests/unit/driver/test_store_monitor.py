@@ -12,9 +12,9 @@ from landfall.driver.core.store_monitor import PATIENCE, Outage, StoreMonitor, f
 from landfall.errors import Reason, Stalled, StoreAway
 from landfall.store.memory import MemoryStore
 from landfall.store.s3.store import S3Store
-from tests.support.driver_status import status_of
-from tests.support.fakes import NOW, FakeLog, FakeRunner, driver, group
-from tests.support.landing import wait_for
+from tests.support.driver.driver_status import status_of
+from tests.support.driver.fakes import NOW, FakeLog, FakeRunner, driver, group
+from tests.support.landing.group import wait_for
 
 
 @dataclass

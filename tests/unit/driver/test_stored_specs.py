@@ -17,9 +17,9 @@ from landfall.ledger.task_results import FailedSlice, LandedSlice
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
-from tests.support.fakes import FakeLog, group
-from tests.support.landing import wait_for
-from tests.support.slice_landing import FakeReader
+from tests.support.driver.fakes import FakeLog, group
+from tests.support.driver.slice_landing import FakeReader
+from tests.support.landing.group import wait_for
 from tests.unit.driver.test_handover import DriverThread, opened_by
 
 IDL = "struct Click { 1: i64 at, 2: string user }"

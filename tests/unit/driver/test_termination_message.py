@@ -5,8 +5,8 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.driver.process.termination_message import MAX_LENGTH, TerminationMessage
 from landfall.store.memory import MemoryStore
-from tests.support.driver_status import report_of
-from tests.support.fakes import FakeLog, FakeRunner, driver, group
+from tests.support.driver.driver_status import report_of
+from tests.support.driver.fakes import FakeLog, FakeRunner, driver, group
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from landfall.api.verbs import Outcome
 from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.ledger.offsets import OffsetRange
-from tests.support.undoable import TPS, Rows, Undoable
+from tests.support.ledger.undoable import TPS, Rows, Undoable
 
 ONE, TWO = "clicks/dt=1", "clicks/dt=2"
 

@@ -14,7 +14,7 @@ from landfall.driver.http.status import StatusReport
 from landfall.driver.landing.closed_ranges import until
 from landfall.driver.process.run import RunOptions, drive, run_group
 from landfall.lane.stores import open_stores
-from tests.support.folder_feed import FolderFeed, rows
+from tests.support.files.folder_feed import FolderFeed, rows
 
 WITH_AN_END = {
     "--until-caught-up": RunOptions(until_caught_up=True, http_port=0),

@@ -11,7 +11,7 @@ import pytest
 from landfall.api.spec import parse_group
 from landfall.driver.spark.settings import CONF, preloaded
 from landfall.driver.spark.worker_daemon import without_zips
-from tests.support.spark_archive import GROUP
+from tests.support.landing.spark_archive import GROUP
 
 PROGRAM = """
 import os, sys

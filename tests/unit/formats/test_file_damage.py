@@ -15,7 +15,7 @@ from landfall.formats.parquet.parts import ParquetReader
 from landfall.formats.parts import FilePart, FileReader, ReadLimits, UnreadableFileError
 from landfall.formats.sequencefile.parts import SequenceFileReader
 from landfall.formats.whole import Whole
-from tests.support.file_records import (
+from tests.support.payloads.file_records import (
     PACKAGE,
     SUFFIXES,
     SYNC,

@@ -16,7 +16,7 @@ from landfall.formats.avro.parts import AvroReader
 from landfall.formats.json_text import json_objects, json_texts
 from landfall.formats.parquet.parts import ParquetReader
 from landfall.formats.parts import FilePart
-from tests.support.file_records import MemoryFile, avro_file
+from tests.support.payloads.file_records import MemoryFile, avro_file
 
 INSTANT = datetime(2026, 11, 21, 4, 0, 0, 1234, UTC)
 

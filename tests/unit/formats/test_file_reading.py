@@ -18,7 +18,7 @@ from landfall.formats.parts import FilePart, FileReader, ReadLimits
 from landfall.formats.readers import reader_of
 from landfall.formats.sequencefile.parts import SequenceFileReader
 from landfall.formats.whole import Whole
-from tests.support.file_records import (
+from tests.support.payloads.file_records import (
     PACKAGE,
     SUFFIXES,
     MemoryFile,

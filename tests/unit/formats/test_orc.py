@@ -15,9 +15,9 @@ from landfall.formats.orc import OrcFormat
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import HEADERS, filled, of_columns
 from landfall_audit.objects.rows import Order, rows_of
-from tests.support.audited_spec import for_auditor
-from tests.support.groups import document
-from tests.support.slice_landing import TP
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.driver.slice_landing import TP
+from tests.support.kubernetes.groups import document
 
 RECORDS = of_columns(
     TP,

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from landfall.formats.sequencefile.contents import vints
-from tests.support.file_records import vint
+from tests.support.payloads.file_records import vint
 
 LENGTHS = st.sampled_from([0, 1, 127, 128, 255, 256, 2**16, 2**24, 2**31 - 1])
 

@@ -15,9 +15,9 @@ from landfall.formats.orc import OrcFormat
 from landfall.formats.parquet import ParquetFormat
 from landfall.formats.typed_rows import plain_rows
 from landfall.pipeline.records import of_columns
-from tests.support.avro import Declared, encoded, reference
-from tests.support.own_schemas import fixed, is_data, landed, reasons
-from tests.support.slice_landing import TP
+from tests.support.driver.slice_landing import TP
+from tests.support.payloads.avro import Declared, encoded, reference
+from tests.support.payloads.own_schemas import fixed, is_data, landed, reasons
 
 MICROS: Declared = {"type": "long", "logicalType": "timestamp-micros"}
 MILLIS: Declared = {"type": "long", "logicalType": "timestamp-millis"}

@@ -11,9 +11,9 @@ from landfall.landed.reader import LandedReader
 from landfall.ledger import Drop, Hole
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.source import CoveredPrefix
-from tests.support.landed_group import SEQUENCE_FILES, Backup, merge_of, within
-from tests.support.sample_ledger import GROUP
-from tests.support.slice_landing import TP, click
+from tests.support.driver.slice_landing import TP, click
+from tests.support.ledger.landed_group import SEQUENCE_FILES, Backup, merge_of, within
+from tests.support.ledger.sample_ledger import GROUP
 
 FIELD = "spec.source.kafka.onDataLoss.readFrom"
 ROWS = [click(o) for o in range(200)]

@@ -12,8 +12,8 @@ from landfall.landed import fetching
 from landfall.landed.fetching import PARALLEL_FETCHES
 from landfall.source import EndsEarly
 from landfall.store.memory import MemoryStore
-from tests.support.landed_group import Backup, within
-from tests.support.slice_landing import TP, click
+from tests.support.driver.slice_landing import TP, click
+from tests.support.ledger.landed_group import Backup, within
 
 ROWS = [click(o) for o in range(200)]
 DEADLINE_SECONDS = 60

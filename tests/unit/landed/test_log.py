@@ -14,9 +14,9 @@ from landfall.ledger import Drop
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Bound, Topic
 from landfall.store.memory import MemoryStore
-from tests.support.landed_group import PARQUET, Backup, within
-from tests.support.sample_ledger import GROUP, LANE
-from tests.support.slice_landing import TP, click
+from tests.support.driver.slice_landing import TP, click
+from tests.support.ledger.landed_group import PARQUET, Backup, within
+from tests.support.ledger.sample_ledger import GROUP, LANE
 
 ROWS = [click(o) for o in range(200)]
 FIRST, SECOND, LATE = (TopicPartition("clicks", n) for n in (0, 1, 2))

@@ -15,8 +15,8 @@ from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.source import EndsEarly
 from landfall.task import Batch
 from landfall.task.landing import land
-from tests.support.landed_group import PARQUET, SEQUENCE_FILES, Backup, within
-from tests.support.slice_landing import MIDNIGHT, TP, FakeReader, click, content, group
+from tests.support.driver.slice_landing import MIDNIGHT, TP, FakeReader, click, content, group
+from tests.support.ledger.landed_group import PARQUET, SEQUENCE_FILES, Backup, within
 
 ROWS = [click(o, hour=o % 3) for o in range(100, 160) if o % 7]
 BAD = (130, b"no JSON")

@@ -7,7 +7,8 @@ from landfall.landed.backup import LandedBackup
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import CoveredPrefix, EndsEarly
-from tests.support.landed_group import (
+from tests.support.driver.slice_landing import TP, click
+from tests.support.ledger.landed_group import (
     PARQUET,
     SEQUENCE_FILES,
     Backup,
@@ -17,10 +18,9 @@ from tests.support.landed_group import (
     merge_of,
     within,
 )
-from tests.support.sample_backfill import Backfill, UndoneBackfill
-from tests.support.sample_ledger import GROUP, LANE
-from tests.support.sample_replacing import Merge, Undo
-from tests.support.slice_landing import TP, click
+from tests.support.ledger.sample_backfill import Backfill, UndoneBackfill
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_replacing import Merge, Undo
 
 OTHER = TopicPartition("clicks", 4)
 LOG = {TP: [click(o) for o in range(100, 160)], OTHER: [click(o) for o in range(30, 90)]}

@@ -7,9 +7,9 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger.names.expired_letters import ExpiredLetters, encode_expired, expired_key
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
-from tests.support.landed_group import PARQUET, SEQUENCE_FILES, Backup, within
-from tests.support.sample_ledger import GROUP, LANE
-from tests.support.slice_landing import TP, click
+from tests.support.driver.slice_landing import TP, click
+from tests.support.ledger.landed_group import PARQUET, SEQUENCE_FILES, Backup, within
+from tests.support.ledger.sample_ledger import GROUP, LANE
 
 BAD = 105
 LOG = {TP: [(o, b"no JSON") if o == BAD else click(o) for o in range(100, 120)]}

@@ -28,9 +28,9 @@ from landfall_operator.runtime.action_executor import (
 )
 from landfall_operator.runtime.control_port import Bearer, Credentials
 from landfall_operator.runtime.kube_client import KINDS, Conflict, RequestRejected
-from tests.support.api_objects import KEY, OWNER, resource
-from tests.support.cluster_model import SITE, group
-from tests.support.fake_api import FakeApi
+from tests.support.operator.api_objects import KEY, OWNER, resource
+from tests.support.operator.cluster_model import SITE, group
+from tests.support.operator.fake_api import FakeApi
 
 POOL = ThreadPoolExecutor(1)
 VALUES = st.recursive(

@@ -7,7 +7,7 @@ import lupa.lua51 as lua
 import pytest
 import yaml
 
-from tests.support.waiting_tools import NAMES, STATES, State
+from tests.support.operator.waiting_tools import NAMES, STATES, State
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "guides" / "gitops.md").read_text()
 SCRIPTS: dict[str, str] = {

@@ -8,7 +8,7 @@ from landfall_operator.api.backfill_status import BackfillPhase, BackfillStatus,
 from landfall_operator.core.actions import DeletePod, EmitEvent, RemoveFinalizer, StartDiscarding
 from landfall_operator.core.backfill_snapshot import PromotionAnswer
 from landfall_operator.core.backfills import BackfillDecision, decide
-from tests.support.seen_backfills import NOW, RUNNING, at, compared, deeds, seen
+from tests.support.operator.seen_backfills import NOW, RUNNING, at, compared, deeds, seen
 
 
 def deleted(status: BackfillStatus, minutes: int = 1, **changes: Any) -> BackfillDecision:

@@ -6,7 +6,7 @@ import pytest
 
 from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.backfill_snapshot import PromotionAnswer
-from tests.support.api_objects import resource
+from tests.support.operator.api_objects import resource
 from tests.unit.landfall_operator.test_backfill_pass import (
     COMPARED,
     NAMESPACE,

@@ -30,10 +30,10 @@ from landfall_operator.runtime.event_recorder import EventRecorder
 from landfall_operator.runtime.kube_client import Conflict, KubeRequest, NotFound, RequestRejected
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.work_queue import WorkQueue
-from tests.support.api_objects import deployed, resource, stored
-from tests.support.cluster_model import SITE, group
-from tests.support.fake_api import FakeApi
-from tests.support.reconciled import status_of
+from tests.support.operator.api_objects import deployed, resource, stored
+from tests.support.operator.cluster_model import SITE, group
+from tests.support.operator.fake_api import FakeApi
+from tests.support.operator.reconciled import status_of
 
 NAMESPACE = "logs"
 BACKFILLS = f"/apis/landfall.dev/v1alpha1/namespaces/{NAMESPACE}/backfills"

@@ -25,7 +25,7 @@ from landfall_operator.objects.backfill_pods import (
 )
 from landfall_operator.objects.manifests import Owner, operator_peer, shared_objects
 from landfall_operator.runtime.watcher import SELECTORS
-from tests.support.cluster_model import SITE, group
+from tests.support.operator.cluster_model import SITE, group
 
 OWNER = Owner("fix", "logs", "1f2e3d4c-0000", "Backfill")
 SPEC = BackfillSpec(group="clicks", topics=("clicks",), max_cores=4)

@@ -27,7 +27,7 @@ from landfall_operator.core.backfill_snapshot import (
     observation,
 )
 from landfall_operator.core.backfills import decide, is_settled
-from tests.support.seen_backfills import (
+from tests.support.operator.seen_backfills import (
     COMPARED,
     LANDING,
     NOW,

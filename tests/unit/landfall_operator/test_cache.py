@@ -6,8 +6,8 @@ import pytest
 
 from landfall_operator.core.cache import ObjectCache
 from landfall_operator.objects.manifests import config_map, controller_revision
-from tests.support.api_objects import KEY, OWNER, deployed, resource, stored
-from tests.support.cluster_model import SITE, group
+from tests.support.operator.api_objects import KEY, OWNER, deployed, resource, stored
+from tests.support.operator.cluster_model import SITE, group
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from landfall.api.pod_spec import Model
 from landfall.api.spec import GroupSpec
 from landfall_operator.api.change_impact import ChangeImpact, difference, weight
 from landfall_operator.api.revisions import digest_of, generation_of, group_file, revision_of
-from tests.support.cluster_model import group
+from tests.support.operator.cluster_model import group
 
 CHANGES: list[tuple[dict[str, Any], ChangeImpact, tuple[str, ...]]] = [
     ({}, ChangeImpact.IGNORE, ()),

@@ -16,10 +16,10 @@ from landfall_operator.runtime.action_executor import REPAIRS_AT_ONCE, ActionExe
 from landfall_operator.runtime.kube_client import KINDS
 from landfall_operator.runtime.metrics import Metrics
 from landfall_operator.runtime.reconciler import ReconcilerSettings
-from tests.support.api_objects import KEY, OWNER, resource
-from tests.support.cluster_model import SITE
-from tests.support.fake_api import FakeApi
-from tests.support.reconciled import Reconciled
+from tests.support.operator.api_objects import KEY, OWNER, resource
+from tests.support.operator.cluster_model import SITE
+from tests.support.operator.fake_api import FakeApi
+from tests.support.operator.reconciled import Reconciled
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from landfall.api.compaction_status import CompactionStatus
 from landfall_operator.api import status as written
 from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.reporting.status_writes import NUMBERS, write_interval
-from tests.support.cluster_model import World, group
+from tests.support.operator.cluster_model import World, group
 from tests.unit.landfall_operator.test_group_status import status_of, with_driver
 
 MERGING = CompactionStatus(2, 1234, 5_678, 40, 5_678_901, duplicates=3, problem="o.json is damaged")

@@ -13,8 +13,8 @@ from landfall.api.spec import GroupSpec
 from landfall_operator.api.backfill_crd import crd as backfill_crd
 from landfall_operator.api.crd import COLUMNS, EXTRAS, RULES, at, crd, to_yaml
 from landfall_operator.api.schema import BYTES, DURATION, NOT_ZERO, RATIO, with_constraints
-from tests.support.crd_schema import group_schema
-from tests.support.defaults import defaulted
+from tests.support.operator.crd_schema import group_schema
+from tests.support.operator.defaults import defaulted
 
 README = Path(__file__).resolve().parents[3] / "README.md"
 FILE = README.parent / "crds" / "consumergroups.landfall.dev.yaml"

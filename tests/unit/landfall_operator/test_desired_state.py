@@ -17,7 +17,7 @@ from landfall_operator.core.snapshot import (
     ReceivedStatus,
     RevisionDriver,
 )
-from tests.support.cluster_model import World, group
+from tests.support.operator.cluster_model import World, group
 
 MINUTE = timedelta(minutes=1)
 OOM = PodFailure(ConditionReason.OUT_OF_MEMORY, "the driver was killed at its memory limit")

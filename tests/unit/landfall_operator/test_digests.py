@@ -10,7 +10,7 @@ import pytest
 
 from landfall_operator.api import revisions
 from landfall_operator.api.revisions import digest_of, group_file, revision_of
-from tests.support.cluster_model import group
+from tests.support.operator.cluster_model import group
 
 TOPICS: list[dict[str, Any]] = [{"pattern": "a", "route": {"pattern": "x"}}]
 

@@ -15,8 +15,8 @@ from landfall_operator.objects import manifests
 from landfall_operator.objects.names import OPERATOR
 from landfall_operator.objects.pod_templates import driver_template
 from landfall_operator.runtime.action_executor import REPAIR_INTERVAL, REPAIRS_AT_ONCE, DriftLimit
-from tests.support.api_objects import KEY, OWNER, deployed, resource, stored
-from tests.support.cluster_model import SITE, START, World, decided, group
+from tests.support.operator.api_objects import KEY, OWNER, deployed, resource, stored
+from tests.support.operator.cluster_model import SITE, START, World, decided, group
 
 SHARED = {each["kind"]: each for each in manifests.shared_objects(OWNER, ["clicks-driver"], SITE)}
 ATOMIC = frozenset(

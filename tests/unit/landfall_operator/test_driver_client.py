@@ -15,8 +15,8 @@ from landfall_operator.core.parsing import report_of
 from landfall_operator.runtime import driver_client
 from landfall_operator.runtime.driver_client import HttpDriverClient
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
-from tests.support.reconciled import status_of
-from tests.support.signing import control_port
+from tests.support.driver.signing import control_port
+from tests.support.operator.reconciled import status_of
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 LOCAL = "127.0.0.1"

@@ -12,7 +12,7 @@ from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.snapshot import GroupObservation, PodFailure
 from landfall_operator.reporting.event_texts import condition_events
 from landfall_operator.reporting.group_status import report
-from tests.support.cluster_model import World, group
+from tests.support.operator.cluster_model import World, group
 
 
 @pytest.fixture

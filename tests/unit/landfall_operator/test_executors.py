@@ -13,7 +13,7 @@ from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.parsing import STARTUP, executor_pods_of
 from landfall_operator.core.snapshot import ExecutorPods, GroupObservation, PodFailure
 from landfall_operator.reporting.group_status import report
-from tests.support.cluster_model import World, group
+from tests.support.operator.cluster_model import World, group
 
 LOG_SAYS_WHY = "see the driver's log"
 NO_ROOM = PodFailure(

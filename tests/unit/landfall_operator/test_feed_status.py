@@ -11,7 +11,7 @@ from landfall_operator.api.reasons import ConditionReason, ConditionType, Phase
 from landfall_operator.api.status import GroupStatus
 from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.reporting.status_writes import NUMBERS, write_interval
-from tests.support.cluster_model import World, group
+from tests.support.operator.cluster_model import World, group
 from tests.unit.landfall_operator.test_group_status import condition, status_of, with_driver
 
 LOOKED = "2026-11-21T05:00:00+00:00"

@@ -11,7 +11,7 @@ from landfall_operator.api.revisions import revision_of
 from landfall_operator.api.validation import parsed
 from landfall_operator.core.cache import Key, ObjectCache
 from landfall_operator.objects.manifests import Owner, controller_revision
-from tests.support.api_objects import stored
+from tests.support.operator.api_objects import stored
 
 
 @dataclass(frozen=True)

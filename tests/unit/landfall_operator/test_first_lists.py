@@ -10,7 +10,7 @@ from landfall_operator.core.cache import GROUP, Key, ObjectCache
 from landfall_operator.runtime import watcher
 from landfall_operator.runtime.kube_client import KubeClient, RequestRejected, Unavailable
 from landfall_operator.runtime.watcher import FirstLists
-from tests.support.api_objects import KEY, resource
+from tests.support.operator.api_objects import KEY, resource
 
 pytestmark = pytest.mark.asyncio
 

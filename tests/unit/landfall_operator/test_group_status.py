@@ -18,7 +18,7 @@ from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.snapshot import FRESH, GroupObservation, PodFailure, ReceivedStatus
 from landfall_operator.reporting.group_status import report
 from landfall_operator.reporting.status_writes import write_interval
-from tests.support.cluster_model import START, World, group
+from tests.support.operator.cluster_model import START, World, group
 
 TROUBLESHOOTING = Path(__file__).resolve().parents[3] / "docs" / "guides" / "troubleshooting.md"
 

@@ -40,10 +40,10 @@ from landfall_operator.runtime import driver_client
 from landfall_operator.runtime.driver_client import DriverUnreachable, HttpDriverClient
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.promotions import HttpPromotionClient
-from tests.support.cluster_model import START, World, group
+from tests.support.driver.signing import DRIVER, control_port
 from tests.support.examples import share
-from tests.support.reconciled import status_of
-from tests.support.signing import DRIVER, control_port
+from tests.support.operator.cluster_model import START, World, group
+from tests.support.operator.reconciled import status_of
 
 LOCAL = "127.0.0.1"
 MAX_STATUS = 128 * 1024

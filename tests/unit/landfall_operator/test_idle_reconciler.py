@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from landfall.api.contract import Status
-from tests.support.cluster_model import START
-from tests.support.reconciled import Reconciled
+from tests.support.operator.cluster_model import START
+from tests.support.operator.reconciled import Reconciled
 from tests.unit.landfall_operator.test_schedule_reconciler import replicas
 
 pytestmark = pytest.mark.asyncio

@@ -20,7 +20,7 @@ from landfall_operator.runtime.group_metrics import (
     group_samples,
     group_snapshot,
 )
-from tests.support.cluster_model import World, group
+from tests.support.operator.cluster_model import World, group
 from tests.unit.landfall_operator.test_schedules import MINUTE, at, replicas, until
 
 IDLE = {"scaleToZero": "30m", "lookEvery": "5m"}

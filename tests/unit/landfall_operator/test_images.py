@@ -8,7 +8,7 @@ import pytest
 from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import Stage
 from landfall_operator.core.images import followed
-from tests.support.cluster_model import SITE, World, group
+from tests.support.operator.cluster_model import SITE, World, group
 
 MINUTE = timedelta(minutes=1)
 FOLLOW = {"image": "Follow"}

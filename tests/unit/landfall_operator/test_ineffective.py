@@ -12,7 +12,7 @@ from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.samples import DriverSample
 from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.reporting.group_status import report
-from tests.support.cluster_model import World, group
+from tests.support.operator.cluster_model import World, group
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 POLICY = Autoscaling(min_replicas=1, max_replicas=50)

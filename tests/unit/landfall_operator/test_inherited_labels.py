@@ -13,7 +13,7 @@ from landfall_operator.core.decide import decide
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.objects.pod_templates import driver_template, executor_template
 from landfall_operator.settings import read
-from tests.support.cluster_model import SITE, World, group
+from tests.support.operator.cluster_model import SITE, World, group
 
 KEYS = read(["--inherited-labels", "team, cost-centre"], {}).context.inherited
 INHERITING = replace(SITE, inherited=KEYS)

@@ -23,8 +23,8 @@ from landfall_operator.core.inputs import (
 from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.objects.manifests import Owner
 from landfall_operator.objects.names import labels
-from tests.support.api_objects import KEY, deployed, resource, stored
-from tests.support.cluster_model import START, World, decided, group
+from tests.support.operator.api_objects import KEY, deployed, resource, stored
+from tests.support.operator.cluster_model import START, World, decided, group
 
 REVISION = revision_of(group("good"))
 

@@ -14,7 +14,7 @@ from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.objects.names import ACCEPT_LEDGER
 from landfall_operator.objects.pod_templates import OperatorContext, driver_template
 from landfall_operator.reporting.group_status import report
-from tests.support.cluster_model import World, group
+from tests.support.operator.cluster_model import World, group
 
 CONTEXT = OperatorContext("image", "landfall-system")
 ACCEPT = {ACCEPT_LEDGER: "true"}

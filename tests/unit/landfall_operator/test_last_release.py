@@ -20,9 +20,9 @@ from landfall_operator.core.inputs import DriverReport, Inputs, observe, process
 from landfall_operator.core.parsing import contract_mismatch, report_of
 from landfall_operator.core.snapshot import GroupObservation
 from landfall_operator.objects.names import labels
-from tests.support.api_objects import KEY, stored
-from tests.support.cluster_model import START, World, decided, group
 from tests.support.frozen_defaults import frozen, present
+from tests.support.operator.api_objects import KEY, stored
+from tests.support.operator.cluster_model import START, World, decided, group
 
 FOLDER = Path(__file__).parent / "last_release"
 FOLDED = ("minimal", "full")

@@ -35,7 +35,7 @@ from landfall_operator.objects.pod_templates import (
     spark_defaults,
 )
 from landfall_operator.objects.resources import MIB, executor_memory
-from tests.support.cluster_model import SITE, group
+from tests.support.operator.cluster_model import SITE, group
 
 GUIDE = Path(__file__).parents[3] / "docs/guides/security.md"
 SNAPSHOTS = Path(__file__).parent / "snapshots"

@@ -29,8 +29,8 @@ from landfall_operator.runtime.metrics import (
     Metrics,
     OperatorSnapshot,
 )
-from tests.support.cluster_model import START, World, group
-from tests.support.seen_backfills import compared
+from tests.support.operator.cluster_model import START, World, group
+from tests.support.operator.seen_backfills import compared
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 PROCESS_PREFIXES = ("process_", "python_")

@@ -9,8 +9,8 @@ import pytest
 from landfall_operator.api.reasons import ConditionReason
 from landfall_operator.core.parsing import mount_failure, with_field
 from landfall_operator.core.snapshot import PodFailure
-from tests.support.cluster_model import START, group
-from tests.support.reconciled import Reconciled
+from tests.support.operator.cluster_model import START, group
+from tests.support.operator.reconciled import Reconciled
 
 SETUP = 'MountVolume.SetUp failed for volume "secret-0" : '
 

@@ -7,8 +7,8 @@ import pytest
 
 from landfall_operator.runtime import reconciler
 from landfall_operator.runtime.action_executor import NameTaken
-from tests.support.api_objects import KEY
-from tests.support.reconciled import Reconciled
+from tests.support.operator.api_objects import KEY
+from tests.support.operator.reconciled import Reconciled
 
 OTHERS = ["ConfigMap", "Role", "RoleBinding", "Service", "NetworkPolicy", "PodDisruptionBudget"]
 

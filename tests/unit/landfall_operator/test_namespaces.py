@@ -17,8 +17,8 @@ from landfall_operator.runtime.kube_client import (
     Unavailable,
 )
 from landfall_operator.runtime.namespaces import Labelled, Namespaces
-from tests.support.api_objects import KEY, resource
-from tests.support.fake_api import FakeApi
+from tests.support.operator.api_objects import KEY, resource
+from tests.support.operator.fake_api import FakeApi
 
 pytestmark = pytest.mark.asyncio
 

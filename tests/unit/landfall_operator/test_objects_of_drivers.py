@@ -7,8 +7,8 @@ from landfall_operator.core.actions import Apply
 from landfall_operator.core.cache import ObjectCache
 from landfall_operator.core.inputs import Inputs, observe
 from landfall_operator.objects.names import driver_name
-from tests.support.api_objects import KEY, deployed, resource, stored
-from tests.support.cluster_model import START, World, decided, group
+from tests.support.operator.api_objects import KEY, deployed, resource, stored
+from tests.support.operator.cluster_model import START, World, decided, group
 
 
 def bound_accounts(world: World, account: str) -> list[str]:

@@ -13,7 +13,7 @@ from landfall.api.spec.roots import roots_above
 from landfall.ledger.names.object_names import ObjectName
 from landfall_operator.api.output_roots import may_collide
 from landfall_operator.api.validation import conflict
-from tests.support.cluster_model import group
+from tests.support.operator.cluster_model import group
 
 DB = "db={field:app}/{topic}"
 

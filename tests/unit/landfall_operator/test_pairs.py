@@ -17,10 +17,10 @@ from landfall_operator.api.verbs import PAUSE
 from landfall_operator.core.cache import Key
 from landfall_operator.core.claims import Claims
 from landfall_operator.runtime.reconciler import ReconcilerSettings
-from tests.support.api_objects import KEY, resource
-from tests.support.cluster_model import SITE, World, group
-from tests.support.cluster_model_drivers import Pod
-from tests.support.reconciled import Reconciled
+from tests.support.operator.api_objects import KEY, resource
+from tests.support.operator.cluster_model import SITE, World, group
+from tests.support.operator.cluster_model_drivers import Pod
+from tests.support.operator.reconciled import Reconciled
 
 MINUTE = timedelta(minutes=1)
 FOLLOW = {"upgrade": {"image": "Follow"}}

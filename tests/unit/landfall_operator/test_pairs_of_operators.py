@@ -16,9 +16,9 @@ from landfall_operator.objects.names import OPERATOR_ANNOTATION
 from landfall_operator.runtime import reconciler
 from landfall_operator.runtime.action_executor import NameTaken
 from landfall_operator.runtime.reconciler import ReconcilerSettings
-from tests.support.api_objects import KEY
-from tests.support.cluster_model import SITE
-from tests.support.reconciled import Reconciled
+from tests.support.operator.api_objects import KEY
+from tests.support.operator.cluster_model import SITE
+from tests.support.operator.reconciled import Reconciled
 
 A, B = "a/landfall-operator", "b/landfall-operator"
 HOUR = 3600

@@ -24,8 +24,8 @@ from landfall_operator.core.parsing import (
 )
 from landfall_operator.core.snapshot import PodFailure
 from landfall_operator.objects import manifests
-from tests.support.api_objects import OWNER, deployed
-from tests.support.cluster_model import START, World, group
+from tests.support.operator.api_objects import OWNER, deployed
+from tests.support.operator.cluster_model import START, World, group
 
 
 def pod(state: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:

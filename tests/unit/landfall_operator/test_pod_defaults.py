@@ -18,8 +18,8 @@ from landfall_operator.objects.pod_templates import (
     spark_defaults,
 )
 from landfall_operator.settings import read
-from tests.support.api_objects import OWNER
-from tests.support.cluster_model import SITE, group
+from tests.support.operator.api_objects import OWNER
+from tests.support.operator.cluster_model import SITE, group
 
 ENTRYPOINT = Path(__file__).resolve().parents[3] / "docker" / "entrypoint"
 ANY_USER = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}

@@ -19,8 +19,8 @@ from landfall_operator.reporting.event_texts import condition_events
 from landfall_operator.reporting.group_status import report
 from landfall_operator.reporting.publishers import publisher_events
 from landfall_operator.reporting.status_writes import AT_ONCE, NUMBERS, REFRESH, write_interval
-from tests.support.cluster_model import World, group
 from tests.support.examples import share
+from tests.support.operator.cluster_model import World, group
 
 SPEC = [
     {"name": "lake", "type": "Iceberg"},

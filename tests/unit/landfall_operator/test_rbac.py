@@ -8,7 +8,7 @@ import yaml
 from landfall_operator.objects import rbac
 from landfall_operator.objects.manifests import Owner, shared_objects
 from tests.rights.grants import single
-from tests.support.cluster_model import SITE
+from tests.support.operator.cluster_model import SITE
 
 CHART = Path(__file__).resolve().parents[3] / "charts" / "landfall" / "templates" / "_rights.tpl"
 

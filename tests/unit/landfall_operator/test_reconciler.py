@@ -26,9 +26,9 @@ from landfall_operator.runtime.control_port import Bearer
 from landfall_operator.runtime.kube_client import PAGE_SIZE, Conflict, KubeRequest
 from landfall_operator.runtime.leader_election import LeaseTimes
 from landfall_operator.runtime.watcher import SELECTORS
-from tests.support.api_objects import KEY
-from tests.support.cluster_model import START
-from tests.support.reconciled import Reconciled
+from tests.support.operator.api_objects import KEY
+from tests.support.operator.cluster_model import START
+from tests.support.operator.reconciled import Reconciled
 
 pytestmark = pytest.mark.asyncio
 

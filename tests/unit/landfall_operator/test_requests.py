@@ -8,7 +8,7 @@ from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import RequestStatus, Stage
 from landfall_operator.api.verbs import PAUSE, Verb, annotation
 from landfall_operator.core.requests import answer
-from tests.support.cluster_model import World, group
+from tests.support.operator.cluster_model import World, group
 
 MINUTE = timedelta(minutes=1)
 

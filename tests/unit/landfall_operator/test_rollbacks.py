@@ -8,8 +8,8 @@ import pytest
 from landfall_operator.api.reasons import ConditionType
 from landfall_operator.api.revisions import digest_of, revision_of
 from landfall_operator.api.status import Condition, Stage
-from tests.support.cluster_model import TICK, World, group
-from tests.support.cluster_model_drivers import ENVIRONMENT
+from tests.support.operator.cluster_model import TICK, World, group
+from tests.support.operator.cluster_model_drivers import ENVIRONMENT
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

@@ -7,7 +7,7 @@ import pytest
 from landfall_operator.api.reasons import ConditionReason
 from landfall_operator.api.status import Crashes, Rejected, RetryStatus, RolloutStatus, Stage
 from landfall_operator.core.rollout import TABLE, RolloutEvent, forgive, next_event, transition
-from tests.support.cluster_model import START
+from tests.support.operator.cluster_model import START
 
 
 def reachable(stage: Stage) -> set[Stage]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall_operator.core.samples import INTERVAL, KEPT, DriverSample, SampleHistory
-from tests.support.cluster_model import START
+from tests.support.operator.cluster_model import START
 
 COUNTS = st.integers(0, 2**53)
 SECONDS = st.floats(0, 1e12)

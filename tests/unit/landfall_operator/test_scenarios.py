@@ -7,7 +7,7 @@ import pytest
 
 from landfall_operator.api.revisions import digest_of
 from landfall_operator.api.status import Stage
-from tests.support.cluster_model import SITE, World, group
+from tests.support.operator.cluster_model import SITE, World, group
 
 MINUTE = timedelta(minutes=1)
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from landfall.api.run_status import RunStatus, ScheduleStatus
-from tests.support.cluster_model import START
-from tests.support.reconciled import Reconciled
+from tests.support.operator.cluster_model import START
+from tests.support.operator.reconciled import Reconciled
 
 pytestmark = pytest.mark.asyncio
 

@@ -12,7 +12,7 @@ from landfall_operator.api.verbs import PAUSE, Verb
 from landfall_operator.core.autoscaler import ScalingReason
 from landfall_operator.core.desired_state import desired_state
 from landfall_operator.core.snapshot import FRESH
-from tests.support.cluster_model import World, group
+from tests.support.operator.cluster_model import World, group
 
 MINUTE = timedelta(minutes=1)
 HOURLY = {"cron": "5 * * * *", "boundary": "Hour"}

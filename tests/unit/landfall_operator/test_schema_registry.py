@@ -15,8 +15,8 @@ from landfall_operator.core.rollout import RolloutEvent
 from landfall_operator.core.snapshot import GroupObservation, ReceivedStatus
 from landfall_operator.objects.pod_templates import secrets_of
 from landfall_operator.reporting.group_status import report
-from tests.support.cluster_model import World, group
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
+from tests.support.operator.cluster_model import World, group
 
 MINUTE = timedelta(minutes=1)
 AVRO = {"format": "Avro", "registry": {"urls": ["http://registry:8081"]}}

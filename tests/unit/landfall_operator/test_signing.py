@@ -22,8 +22,7 @@ from landfall_operator.runtime.kube_client import KINDS, Conflict, RequestReject
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
 from landfall_operator.runtime.promotions import HttpPromotionClient
 from landfall_operator.runtime.signing_keys import SigningKeys, UnreadableKey
-from tests.support.fake_api import FakeApi
-from tests.support.signing import (
+from tests.support.driver.signing import (
     DRIVER,
     NOW,
     Clock,
@@ -33,6 +32,7 @@ from tests.support.signing import (
     public,
     write_keys,
 )
+from tests.support.operator.fake_api import FakeApi
 
 LOCAL = "127.0.0.1"
 SECOND = 1000

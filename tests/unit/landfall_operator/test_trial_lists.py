@@ -10,9 +10,9 @@ from landfall_operator.api.backfill import KIND
 from landfall_operator.api.backfill import parsed as parsed_backfill
 from landfall_operator.core.cache import Key
 from landfall_operator.runtime.backfills import Backfills, BackfillScope
-from tests.support.api_objects import KEY
-from tests.support.cluster_model_trials import compared
-from tests.support.reconciled import Reconciled
+from tests.support.operator.api_objects import KEY
+from tests.support.operator.cluster_model_trials import compared
+from tests.support.operator.reconciled import Reconciled
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from landfall_operator.api.reasons import ConditionReason
 from landfall_operator.api.status import TrialResult, TrialStatus
 from landfall_operator.api.verbs import Verb
 from landfall_operator.core.trials import needless
-from tests.support.cluster_model import World, group
-from tests.support.cluster_model_trials import compared
+from tests.support.operator.cluster_model import World, group
+from tests.support.operator.cluster_model_trials import compared
 
 MINUTE = timedelta(minutes=1)
 SHADOW = {"strategy": "Shadow"}

@@ -10,7 +10,7 @@ from landfall_operator.api.reasons import ConditionReason
 from landfall_operator.api.status import TrialResult, TrialStatus
 from landfall_operator.core import trials
 from landfall_operator.core.trial_backfills import TrialBackfill, trial_backfill_of
-from tests.support.cluster_model import START, group
+from tests.support.operator.cluster_model import START, group
 
 TRIAL = TrialStatus(revision="g2-b", terms="", since=START, backfill="clicks-g2-b")
 

@@ -7,8 +7,8 @@ import pytest
 
 from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import Stage, TrialResult, TrialStatus
-from tests.support.cluster_model import World, group
-from tests.support.cluster_model_trials import ROWS
+from tests.support.operator.cluster_model import World, group
+from tests.support.operator.cluster_model_trials import ROWS
 
 MINUTE = timedelta(minutes=1)
 SHADOW = {"strategy": "Shadow"}

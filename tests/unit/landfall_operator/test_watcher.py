@@ -11,8 +11,8 @@ from landfall_operator.core.cache import Key, ObjectCache
 from landfall_operator.objects.manifests import config_map
 from landfall_operator.runtime.kube_client import KubeClient, Page
 from landfall_operator.runtime.watcher import resync
-from tests.support.api_objects import KEY, OWNER, resource, stored
-from tests.support.cluster_model import SITE, group
+from tests.support.operator.api_objects import KEY, OWNER, resource, stored
+from tests.support.operator.cluster_model import SITE, group
 
 pytestmark = pytest.mark.asyncio
 

@@ -7,7 +7,7 @@ from landfall.lane import Lane
 from landfall.ledger.names.object_names import head_key
 from landfall.ledger.names.roots import marked_ledger
 from landfall.untrusted_json import parse_document
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger
 
 DEEP = b"[" * 1_000_000
 

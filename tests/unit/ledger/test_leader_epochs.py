@@ -7,7 +7,7 @@ from landfall.errors import Reason
 from landfall.ledger import Blocked, Decision, Permission
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
-from tests.support.sample_ledger import SampleLedger
+from tests.support.ledger.sample_ledger import SampleLedger
 
 TP = TopicPartition("clicks", 0)
 

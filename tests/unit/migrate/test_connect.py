@@ -11,7 +11,7 @@ from landfall_migrate.connect.route import OF_PARTITIONERS
 from landfall_migrate.properties import UnreadableError, without_includes
 from landfall_migrate.report import KeyOutcome
 from landfall_migrate.secor import GroupChoices
-from tests.support.migrations import SINK, of_sink
+from tests.support.pages.migrations import SINK, of_sink
 
 PARTITIONER = "partitioner.class"
 PARTITIONERS = "io.confluent.connect.storage.partitioner"

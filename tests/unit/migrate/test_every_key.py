@@ -10,7 +10,7 @@ from landfall_migrate.keys import Keys
 from landfall_migrate.report import KeyOutcome
 from landfall_migrate.secor import GroupChoices
 from landfall_migrate.secor.keys import KEYS as SECOR
-from tests.support.migrations import PACKAGE, Migrated, of_secor, of_sink
+from tests.support.pages.migrations import PACKAGE, Migrated, of_secor, of_sink
 
 NEW = "kafka.new.consumer"
 GRANULARITY = "partitioner.granularity"

@@ -23,8 +23,8 @@ from landfall_migrate.secor import files as secor_files
 from landfall_migrate.secor import keys as secor_keys
 from landfall_migrate.secor.records import PARSERS
 from landfall_operator.api.crd import at
-from tests.support.crd_schema import group_schema
-from tests.support.markdown import DOCS, code
+from tests.support.operator.crd_schema import group_schema
+from tests.support.pages.markdown import DOCS, code
 
 PAGE = (DOCS / "guides/coming-from.md").read_text()
 BY_PROGRAM = [("Secor", secor_keys.KEYS), ("Kafka Connect's S3 sink", connect_keys.KEYS)]

@@ -6,7 +6,7 @@ from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import ObjectKind
 from landfall_migrate.new_objects import Beginning, Start, beginning
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger
 
 TP, OTHER = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
 

@@ -9,7 +9,7 @@ from landfall.errors import Stalled
 from landfall_migrate.report import KeyOutcome
 from landfall_migrate.secor import GroupChoices, SecorInput
 from landfall_migrate.secor.keys import ENVIRONMENT, KEYS
-from tests.support.migrations import PACKAGE, of_files, of_secor
+from tests.support.pages.migrations import PACKAGE, of_files, of_secor
 
 NEW = "kafka.new.consumer"
 LEGACY = {"kafka.message.iterator.className": f"{PACKAGE}.reader.LegacyKafkaMessageIterator"}

@@ -14,7 +14,7 @@ from landfall_migrate.report import KeyOutcome
 from landfall_migrate.secor.files import FORMATS
 from landfall_migrate.secor.records import FIRST_FIELD, PARSERS
 from landfall_migrate.secor.topics import orc_columns
-from tests.support.migrations import PACKAGE, Migrated, of_secor
+from tests.support.pages.migrations import PACKAGE, Migrated, of_secor
 
 REGISTRY = {"schema.registry.url": "http://registry:8081"}
 PARSER = "secor.message.parser.class"

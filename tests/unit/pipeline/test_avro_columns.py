@@ -15,7 +15,7 @@ from landfall.pipeline.decoders.avro.node import MAX_EMPTY_ITEMS, MAX_LEVELS
 from landfall.pipeline.decoders.avro.plan import compile_schema
 from landfall.pipeline.decoders.avro.schema import parse_schema
 from landfall_audit.readers.avro_json import AvroJson
-from tests.support.avro import EVENT, Declared, columns, encoded, plain, reference
+from tests.support.payloads.avro import EVENT, Declared, columns, encoded, plain, reference
 
 NODE = {
     "type": "record",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from landfall.pipeline.decoders.avro.leaves import IncompatibleError
-from tests.support.avro import Declared, columns, encoded, plain, reference
+from tests.support.payloads.avro import Declared, columns, encoded, plain, reference
 
 
 def record(**fields: Declared) -> Declared:

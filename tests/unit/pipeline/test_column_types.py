@@ -24,7 +24,7 @@ from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.decoders.messagepack import MessagePackDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from tests.support.hot_paths import BOTH, running
+from tests.support.driver.hot_paths import BOTH, running
 
 MIDNIGHT = datetime(2025, 11, 21, tzinfo=UTC)
 SECONDS = 1763683200

@@ -16,9 +16,9 @@ from landfall import registry
 from landfall.api.spec import Decode, parse_group
 from landfall.api.spec.decode import Envelope
 from landfall.errors import Stalled
-from tests.support.avro import encoded
 from tests.support.envelopes import COLUMNS, decoded, documents, rows
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
+from tests.support.payloads.avro import encoded
 
 AT = 1_795_233_600_000
 """When the database made each change."""

@@ -15,7 +15,7 @@ from landfall.api.spec import parse_group
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded
 from landfall.pipeline.records import of_columns
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 FILE = Path(__file__).parent / "debezium/changes-3.6.1.jsonl"
 CHANGES = [json.loads(line) for line in FILE.read_text().splitlines()]

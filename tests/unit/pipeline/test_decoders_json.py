@@ -14,7 +14,7 @@ from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.decoders.structs import StructLeaf, layers
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from tests.support.hot_paths import BOTH, running
+from tests.support.driver.hot_paths import BOTH, running
 
 A = (("a",),)
 

@@ -12,8 +12,8 @@ from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.protobuf import FixedProtobufDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from tests.support.decoded import as_list
-from tests.support.protobuf_payloads import LEGACY, descriptors, inline, message
+from tests.support.payloads.decoded import as_list
+from tests.support.payloads.protobuf_payloads import LEGACY, descriptors, inline, message
 
 AT = datetime(2026, 11, 21, 4, 0, 0, 123_000, tzinfo=UTC)
 PLAIN = {

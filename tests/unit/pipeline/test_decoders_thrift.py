@@ -10,8 +10,8 @@ from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.thrift import ThriftDecoder
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from tests.support.decoded import as_list
-from tests.support.thrift_payloads import IDL, packed
+from tests.support.payloads.decoded import as_list
+from tests.support.payloads.thrift_payloads import IDL, packed
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["Binary", "Compact"])
 FLAT = {

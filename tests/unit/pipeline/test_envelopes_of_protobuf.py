@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from tests.support.audited_payloads import AuditedPayloads
-from tests.support.auditor_fakes import Message
+from tests.support.audit.audited_payloads import AuditedPayloads
+from tests.support.audit.auditor_fakes import Message
 from tests.support.envelopes import documents, rows
 
 AT = 1_795_233_600_000

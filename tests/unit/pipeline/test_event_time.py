@@ -9,8 +9,8 @@ from landfall.api.spec import Timestamp
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.event_time import MAX_MILLIS, MIN_MILLIS, EventTime, EventTimes, column_times
 from landfall.pipeline.records import FieldValues, Records, of_columns
-from tests.support.markdown import DOCS
-from tests.support.transformed import Group
+from tests.support.driver.transformed import Group
+from tests.support.pages.markdown import DOCS
 
 HOUR = 3_600_000
 TEN = 1_357_034_400_000

@@ -15,9 +15,9 @@ from landfall.pipeline import common_values
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.records import filled
 from landfall.registry import decoder
-from tests.support.avro import encoded
-from tests.support.logical_values import BAD, NO_SINGLE_VALUE, SAMPLES, Sample, same
-from tests.support.markdown import DOCS
+from tests.support.pages.markdown import DOCS
+from tests.support.payloads.avro import encoded
+from tests.support.payloads.logical_values import BAD, NO_SINGLE_VALUE, SAMPLES, Sample, same
 
 PAGE = DOCS / "decoders/values.md"
 BEGIN, END = "<!-- table: test_logical_values.py, LANDFALL_SNAPSHOTS=write -->\n", "<!-- end -->\n"

@@ -24,7 +24,7 @@ from landfall.pipeline.decoders.typed_columns import (
 from landfall.pipeline.event_time import column_times
 from landfall.pipeline.event_time.numbers import float_times
 from landfall.pipeline.records import filled
-from tests.support.transformed import Group, payloads
+from tests.support.driver.transformed import Group, payloads
 
 SCHEMA = schema_of([Column(name="at", type=ColumnType.TIMESTAMP)])
 TP = TopicPartition("t", 0)

@@ -14,10 +14,10 @@ from landfall.pipeline.decoders.documents import Extracted
 from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.decoders.native_json import NativeDocuments
 from landfall.pipeline.decoders.typed_columns import schema_of
-from tests.support.declared import NATIVE, column
-from tests.support.hot_paths import NATIVE as EXTENSION
-from tests.support.hot_paths import PYTHON, needs_native, running
-from tests.support.json_payloads import VALUES, payloads_with
+from tests.support.driver.hot_paths import NATIVE as EXTENSION
+from tests.support.driver.hot_paths import PYTHON, needs_native, running
+from tests.support.payloads.declared import NATIVE, column
+from tests.support.payloads.json_payloads import VALUES, payloads_with
 
 pytestmark = needs_native
 

@@ -12,7 +12,7 @@ from landfall.errors import Stalled
 from landfall.pipeline.decoders import Decoder, Wanted
 from landfall.pipeline.decoders.thrift import ThriftDecoder
 from landfall.pipeline.pinned import pinned_files
-from tests.support.protobuf_payloads import descriptors
+from tests.support.payloads.protobuf_payloads import descriptors
 
 AVRO = b'{"type": "record", "name": "R", "fields": []}'
 IDL = b"struct Outer { 1: i64 id }"

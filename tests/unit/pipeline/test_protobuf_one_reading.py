@@ -14,7 +14,7 @@ from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.decoders.protobuf import FixedProtobufDecoder, admission, batches
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.pipeline.records import filled
-from tests.support.protobuf_payloads import descriptors, inline, message
+from tests.support.payloads.protobuf_payloads import descriptors, inline, message
 
 OWN = Wanted(columns=True, own_columns=True)
 JSON = Wanted(json=True)

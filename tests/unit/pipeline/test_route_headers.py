@@ -12,7 +12,7 @@ from landfall.pipeline.route import DEFAULT_PARTITION, Routed, Router
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
-from tests.support.slice_landing import SLICE, TP, FakeReader, group
+from tests.support.driver.slice_landing import SLICE, TP, FakeReader, group
 
 Pairs = list[tuple[str, bytes | None]] | None
 

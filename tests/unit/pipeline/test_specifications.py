@@ -20,8 +20,8 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Decoded, Wanted
 from landfall.pipeline.records import filled
 from landfall.registry import decoder
-from tests.support.own_schemas import fixed, landed
-from tests.support.protobuf_payloads import inline
+from tests.support.payloads.own_schemas import fixed, landed
+from tests.support.payloads.protobuf_payloads import inline
 
 
 def decoded(format_: str, options: dict[str, Any], *payloads: str) -> Decoded:

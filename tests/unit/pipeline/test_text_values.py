@@ -24,8 +24,8 @@ from landfall.pipeline.decoders.typed_columns import ARROW, schema_of
 from landfall.pipeline.odd_rows import FEW_ROWS
 from landfall.pipeline.records import filled
 from landfall.pipeline.transforms.cast import TYPES
-from tests.support.markdown import DOCS
-from tests.support.transformed import Group
+from tests.support.driver.transformed import Group
+from tests.support.pages.markdown import DOCS
 
 Outcome: TypeAlias = object
 DEAD_LETTER = "dead letter"

@@ -16,7 +16,7 @@ from landfall.errors import Reason, Stalled
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import HEADERS, Records, of_columns
 from landfall.task.partitioning import PartitionedChunk, Partitioner
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 TP = TopicPartition("clicks", 3)
 Headers = Sequence[tuple[str, bytes | None]]

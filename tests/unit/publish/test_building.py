@@ -9,8 +9,8 @@ from landfall.errors import Reason, Stalled
 from landfall.publish import building
 from landfall.publish.building import PUBLISHERS, check_publishers
 from landfall.store.memory import MemoryStore
-from tests.support.fakes import group
-from tests.support.played_publisher import PLAYED
+from tests.support.driver.fakes import group
+from tests.support.publishers.played_publisher import PLAYED
 
 
 def refusal(kind: str, **options: object) -> str:

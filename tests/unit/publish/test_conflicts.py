@@ -11,9 +11,9 @@ from deltalake import DeltaTable, QueryBuilder
 
 from landfall.errors import Reason, Stalled
 from landfall.publish.building import publisher
-from tests.support.lake import CLICKS, Landed
-from tests.support.parquet_files import rewritten, with_column
-from tests.support.table_places import TablePlaces
+from tests.support.publishers.lake import CLICKS, Landed
+from tests.support.publishers.parquet_files import rewritten, with_column
+from tests.support.publishers.table_places import TablePlaces
 
 INT32, INT64, TEXT = pa.int32(), pa.int64(), pa.string()
 FLOAT, DOUBLE = pa.float32(), pa.float64()

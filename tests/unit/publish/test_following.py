@@ -9,9 +9,9 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.publish import Finished
 from landfall.publish.finished import Calendars
 from landfall.publish.following import Follower
-from tests.support.fakes import group
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger
-from tests.support.sample_replacing import Merge
+from tests.support.driver.fakes import group
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.ledger.sample_replacing import Merge
 
 CLICKS = TopicPartition("clicks", 0)
 TIME = "2026-11-21T05:00:00+00:00"

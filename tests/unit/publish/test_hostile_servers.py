@@ -21,9 +21,9 @@ from landfall.publish.building import publisher
 from landfall.publish.events import web
 from landfall.publish.events.web import _seconds
 from landfall.publish.iceberg import catalog as iceberg_catalog
-from tests.support.event_ledger import CLICKS as EVENTS
-from tests.support.event_ledger import EventLedger
-from tests.support.lake import CLICKS, Landed
+from tests.support.ledger.event_ledger import CLICKS as EVENTS
+from tests.support.ledger.event_ledger import EventLedger
+from tests.support.publishers.lake import CLICKS, Landed
 
 DRIPS = {
     "headers": b"HTTP/1.1 200 OK\r\nX: ",

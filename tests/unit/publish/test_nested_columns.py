@@ -13,8 +13,8 @@ from landfall.api.spec import Column
 from landfall.pipeline.decoders.typed_columns import record_batch, schema_of
 from landfall.publish.building import publisher
 from landfall.publish.catalog.hive_types import columns_of
-from tests.support.lake import CLICKS, Landed
-from tests.support.parquet_files import rewritten
+from tests.support.publishers.lake import CLICKS, Landed
+from tests.support.publishers.parquet_files import rewritten
 
 PRICE = {"type": "Decimal", "precision": 10, "scale": 2}
 SCHEMA = schema_of(

@@ -18,7 +18,7 @@ from landfall.publish.cursor import Position, PublisherCursor, cursor_key
 from landfall.publish.following import Follower
 from landfall.store.memory import MemoryStore
 from tests.support.examples import share
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger, replace_header
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger, replace_header
 
 CLICKS = TopicPartition("clicks", 0)
 

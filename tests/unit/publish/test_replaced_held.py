@@ -22,9 +22,9 @@ from landfall.publish.delta import DeltaMaintenanceOptions, _hold
 from landfall.publish.iceberg import IcebergTables, IcebergTableSettings
 from landfall.publish.iceberg.expiry import NamingSnapshots, SnapshotLimits, naming
 from landfall.publish.tables import TablePublisher
-from tests.support.cleaned_up import Cleaner
-from tests.support.lake import CLICKS, ORDERS, Lake, Landed, delta_lake, iceberg_lake
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.ledger.cleaned_up import Cleaner
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.publishers.lake import CLICKS, ORDERS, Lake, Landed, delta_lake, iceberg_lake
 from tests.unit.publish.iceberg.test_iceberg_maintenance import DAY as DAY_MS
 from tests.unit.publish.iceberg.test_iceberg_maintenance import KEY, NOW, each_minute, metadata
 from tests.unit.publish.test_replacing import ParquetMerge

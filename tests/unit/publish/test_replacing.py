@@ -26,11 +26,19 @@ from landfall.publish.finished import Calendars
 from landfall.publish.following import Follower
 from landfall.publish.steps import StepPublisher
 from landfall.publish.tables import Next
-from tests.support.carried_out import WholeMerge
-from tests.support.event_ledger import EventLedger
-from tests.support.fakes import group
-from tests.support.lake import CLICKS, ORDERS, Lake, Landed, MemoryTables, delta_lake, parquet
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.driver.fakes import group
+from tests.support.ledger.carried_out import WholeMerge
+from tests.support.ledger.event_ledger import EventLedger
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger
+from tests.support.publishers.lake import (
+    CLICKS,
+    ORDERS,
+    Lake,
+    Landed,
+    MemoryTables,
+    delta_lake,
+    parquet,
+)
 
 
 @dataclass

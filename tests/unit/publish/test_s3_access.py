@@ -14,7 +14,7 @@ from landfall.api.spec.output import Output
 from landfall.publish.delta import storage_options
 from landfall.publish.iceberg.catalog import file_properties
 from landfall.publish.s3_access import landed_files, s3_access
-from tests.support.scripted import Answer, scripted
+from tests.support.stores.scripted import Answer, scripted
 
 UPLOAD = b"<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>"
 

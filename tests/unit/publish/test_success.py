@@ -20,8 +20,8 @@ from landfall.publish.following import Follower
 from landfall.publish.success import KEPT_PERIODS, Success, SuccessPublisher
 from landfall.store import Store
 from landfall.store.memory import MemoryStore
-from tests.support.fakes import group
-from tests.support.sample_ledger import GROUP, LANE, SampleLedger, replace_header
+from tests.support.driver.fakes import group
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger, replace_header
 
 CLICKS = TopicPartition("clicks", 0)
 NOW = datetime(2026, 11, 22, 15, 30, tzinfo=UTC)

@@ -17,7 +17,7 @@ from landfall.ledger.names import object_names
 from landfall.reading.comparing import Amount, ComparedLane, FolderDifference, differences, total
 from landfall.reading.files import File
 from landfall.store.memory import MemoryStore
-from tests.support.readable import BODIES, EXTENSIONS, parquet
+from tests.support.ledger.readable import BODIES, EXTENSIONS, parquet
 
 FOLDER = "clicks/dt=2026-11-21"
 

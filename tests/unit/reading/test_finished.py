@@ -4,8 +4,8 @@ from pathlib import Path
 
 import landfall
 from landfall.publish.events import EventKind, Events
-from tests.support.event_ledger import EventLedger
-from tests.support.readable import CLICKS, Readable, Row
+from tests.support.ledger.event_ledger import EventLedger
+from tests.support.ledger.readable import CLICKS, Readable, Row
 
 BEFORE, HOUR = "dt=2026-11-21/hr=02", "dt=2026-11-21/hr=03"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.readable import CLICKS, Readable
+from tests.support.ledger.readable import CLICKS, Readable
 
 PAGE = Path(__file__).parents[3] / "docs/guides/reading.md"
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)

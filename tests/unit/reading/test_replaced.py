@@ -11,9 +11,9 @@ from landfall.errors import LandfallError, Reason, Stalled
 from landfall.ledger.names import object_names
 from landfall.ledger.task_results import DecidedObject
 from landfall.reading import LandedGroup, manifests, objects
-from tests.support.carried_out import WholeMerge
-from tests.support.readable import CLICKS, Readable, Row
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.ledger.carried_out import WholeMerge
+from tests.support.ledger.readable import CLICKS, Readable, Row
+from tests.support.ledger.sample_ledger import GROUP, LANE
 
 HOUR = "dt=2026-11-21/hr=04"
 

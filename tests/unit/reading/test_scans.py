@@ -17,9 +17,9 @@ from landfall.errors import LandfallError, Reason, Stalled
 from landfall.reading import objects
 from landfall_audit.buckets import open_bucket
 from landfall_audit.ledger.inventory import Inventory
-from tests.support.audited_spec import for_auditor
-from tests.support.readable import BODIES, CLICKS, ORDERS, Readable, Row, parquet
-from tests.support.sample_ledger import GROUP
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.ledger.readable import BODIES, CLICKS, ORDERS, Readable, Row, parquet
+from tests.support.ledger.sample_ledger import GROUP
 
 FIRST, SECOND = "dt=2026-11-21/hr=04", "dt=2026-11-21/hr=05"
 

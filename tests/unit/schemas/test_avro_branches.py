@@ -11,9 +11,9 @@ from landfall.pipeline.decoders.confluent import Framing
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
 from landfall.schemas import RegisteredSchema, SchemaKind, SchemaReference
 from landfall.schemas.avro import AvroDecoder, RegistrySchemas
-from tests.support.avro import Declared, encoded
-from tests.support.decoded import as_list
-from tests.support.registered import errors, framed, knows, records, values, wanted
+from tests.support.kafka.registered import errors, framed, knows, records, values, wanted
+from tests.support.payloads.avro import Declared, encoded
+from tests.support.payloads.decoded import as_list
 
 CREATED: Declared = {
     "type": "record",

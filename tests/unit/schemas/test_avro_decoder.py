@@ -22,10 +22,10 @@ from landfall.schemas.cached import registry_at
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
-from tests.support.avro import EVENT, Declared, encoded
-from tests.support.own_schemas import reasons
-from tests.support.schema_registry import FakeRegistry, schema_registry
-from tests.support.slice_landing import TP, FakeReader, content, group, is_empty
+from tests.support.driver.slice_landing import TP, FakeReader, content, group, is_empty
+from tests.support.kafka.schema_registry import FakeRegistry, schema_registry
+from tests.support.payloads.avro import EVENT, Declared, encoded
+from tests.support.payloads.own_schemas import reasons
 
 V1: Declared = {
     "type": "record",

@@ -12,9 +12,7 @@ from landfall.pipeline.decoders.row_schemas import SCHEMA_ID
 from landfall.schemas import RegisteredSchema
 from landfall.schemas.avro import RegistrySchemas
 from landfall.schemas.cached import CachedRegistry, SchemaId
-from tests.support.avro import encoded
-from tests.support.decoded import as_list
-from tests.support.registered import (
+from tests.support.kafka.registered import (
     GUID,
     GUID_HEADER,
     Known,
@@ -25,6 +23,8 @@ from tests.support.registered import (
     values,
     wanted,
 )
+from tests.support.payloads.avro import encoded
+from tests.support.payloads.decoded import as_list
 
 RECORD = '{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}'
 SCHEMAS: Mapping[SchemaId, RegisteredSchema] = {

@@ -25,9 +25,9 @@ from landfall.schemas.json_schema import MAX_APPLIED, JsonSchemaDecoder, applied
 from landfall.schemas.json_schema import Options as JsonOptions
 from landfall.schemas.protobuf import Options as ProtobufOptions
 from landfall.schemas.protobuf import ProtobufDecoder
-from tests.support.avro import encoded
-from tests.support.registered import errors, framed, knows, records, values, wanted
-from tests.support.schema_registry import FakeRegistry, schema_registry
+from tests.support.kafka.registered import errors, framed, knows, records, values, wanted
+from tests.support.kafka.schema_registry import FakeRegistry, schema_registry
+from tests.support.payloads.avro import encoded
 
 NOBODY = RegistryOptions(("http://nobody",))
 EVERYTHING = Wanted(own_columns=True)

@@ -26,8 +26,8 @@ from landfall.schemas.cached import ASKS_BETWEEN, CachedRegistry
 from landfall.schemas.client import RegistryClient, RegistryOptions
 from landfall.schemas.stored import StoredSchemas, registry_name
 from landfall.store.memory import MemoryStore
-from tests.support.registered import content_hash
-from tests.support.schema_registry import FakeRegistry, schema_registry
+from tests.support.kafka.registered import content_hash
+from tests.support.kafka.schema_registry import FakeRegistry, schema_registry
 
 LONG = RegisteredSchema("AVRO", '"long"')
 NOWHERE = "http://127.0.0.1:9"

@@ -41,8 +41,8 @@ from landfall.schemas.json_schema import Options as JsonOptions
 from landfall.schemas.protobuf import Options as ProtobufOptions
 from landfall.schemas.protobuf import ProtobufDecoder
 from tests.support.examples import share
-from tests.support.registered import errors, framed, knows, records, wanted
-from tests.support.schema_registry import schema_registry
+from tests.support.kafka.registered import errors, framed, knows, records, wanted
+from tests.support.kafka.schema_registry import schema_registry
 
 NOBODY = RegistryOptions(("http://nobody",))
 TEXT = 'syntax = "proto3"; message B { int32 a = 1; }'

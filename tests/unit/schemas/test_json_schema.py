@@ -14,8 +14,7 @@ from landfall.schemas import RegisteredSchema, SchemaReference
 from landfall.schemas.cached import CachedRegistry
 from landfall.schemas.client import RegistryOptions
 from landfall.schemas.json_schema import JsonSchemaDecoder, Options, Validator
-from tests.support.decoded import as_list
-from tests.support.registered import (
+from tests.support.kafka.registered import (
     GUID,
     GUID_HEADER,
     errors,
@@ -25,6 +24,7 @@ from tests.support.registered import (
     values,
     wanted,
 )
+from tests.support.payloads.decoded import as_list
 
 ORDER: Mapping[str, Any] = {
     "type": "object",

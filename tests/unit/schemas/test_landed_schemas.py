@@ -19,12 +19,12 @@ from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import LandingDeps, land_with
 from landfall.task.partitioning import Partitioners
-from tests.support.avro import encoded
-from tests.support.fakes import group
-from tests.support.registered import content_hash
-from tests.support.registry import framed
-from tests.support.schema_registry import FakeRegistry, schema_registry
-from tests.support.slice_landing import TP, FakeReader
+from tests.support.driver.fakes import group
+from tests.support.driver.slice_landing import TP, FakeReader
+from tests.support.kafka.registered import content_hash
+from tests.support.kafka.registry import framed
+from tests.support.kafka.schema_registry import FakeRegistry, schema_registry
+from tests.support.payloads.avro import encoded
 
 ONE, TWO = '"string"', '{"type": "string", "doc": "another"}'
 SLICE = Slice(TP, OffsetRange(100, 200))

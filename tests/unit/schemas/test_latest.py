@@ -26,11 +26,11 @@ from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import LandingDeps, land_with
 from landfall.task.partitioning import Partitioners
-from tests.support.avro import encoded
-from tests.support.fakes import group
-from tests.support.registry import framed
-from tests.support.schema_registry import FakeRegistry, schema_registry
-from tests.support.slice_landing import TP, FakeReader, content
+from tests.support.driver.fakes import group
+from tests.support.driver.slice_landing import TP, FakeReader, content
+from tests.support.kafka.registry import framed
+from tests.support.kafka.schema_registry import FakeRegistry, schema_registry
+from tests.support.payloads.avro import encoded
 
 HERE = registry_name("http://registry:8081")
 SLICE = Slice(TP, OffsetRange(100, 200))

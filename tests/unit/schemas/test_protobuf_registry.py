@@ -17,8 +17,7 @@ from landfall.schemas.cached import CachedRegistry
 from landfall.schemas.client import RegistryOptions
 from landfall.schemas.proto_files import file_set
 from landfall.schemas.protobuf import Options, ProtobufDecoder
-from tests.support.decoded import as_list
-from tests.support.registered import (
+from tests.support.kafka.registered import (
     GUID,
     GUID_HEADER,
     errors,
@@ -28,6 +27,7 @@ from tests.support.registered import (
     values,
     wanted,
 )
+from tests.support.payloads.decoded import as_list
 
 V1 = """
 syntax = "proto3";

@@ -8,7 +8,7 @@ from landfall.errors import Stalled
 from landfall.native import HotPath, hot_path
 from landfall.source.clients import Client, NativeClient, PythonClient, open_client
 from landfall.source.kafka_errors import ErrorTracker
-from tests.support.hot_paths import BOTH, NATIVE, fresh_hot_path, needs_native
+from tests.support.driver.hot_paths import BOTH, NATIVE, fresh_hot_path, needs_native
 
 NOBODY: dict[str, object] = {
     "bootstrap.servers": "127.0.0.1:1",

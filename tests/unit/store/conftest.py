@@ -9,8 +9,8 @@ import stamina
 
 from landfall.api import spec
 from landfall.store.s3.store import S3Store
-from tests.support.scripted import Answer, scripted
-from tests.support.scripted_s3 import Script, Setting
+from tests.support.stores.scripted import Answer, scripted
+from tests.support.stores.scripted_s3 import Script, Setting
 
 
 @pytest.fixture

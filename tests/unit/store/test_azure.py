@@ -17,7 +17,7 @@ from landfall.objects import Part, Upload, UploadLost, multipart_etag
 from landfall.store import Created
 from landfall.store.azure.client import credential_of
 from landfall.store.azure.store import ETAG, TOKEN, AzureStore
-from tests.support.scripted import HANG_UP, Answer, Scripted, error, scripted
+from tests.support.stores.scripted import HANG_UP, Answer, Scripted, error, scripted
 
 KEY = "bm90IGEga2V5"
 PART = Part(hashlib.md5(b"body").hexdigest(), 4)

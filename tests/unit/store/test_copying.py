@@ -5,7 +5,7 @@ import pytest
 from landfall.errors import Retry
 from landfall.store.copying import copied, read_exactly
 from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
-from tests.support.stores import uploaded
+from tests.support.stores.every_store import uploaded
 
 
 def store_with(plan: Scripted, **settings: int) -> MemoryStore:

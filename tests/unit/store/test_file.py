@@ -15,7 +15,7 @@ from landfall.errors import Retry, Stalled, StoreDenied
 from landfall.objects import Upload, UploadLost
 from landfall.store import Created
 from landfall.store.file import STAGING, FileStore
-from tests.support.stores import content, uploaded
+from tests.support.stores.every_store import content, uploaded
 
 STEPS = {
     "open",

@@ -15,7 +15,7 @@ from landfall.errors import Reason, Retry, Stalled, StoreAway, StoreDenied
 from landfall.objects import Part, Upload, UploadLost
 from landfall.store import Created
 from landfall.store.gcs.store import ETAG, TOKEN, GcsStore
-from tests.support.scripted import HANG_UP, Answer, Scripted, scripted
+from tests.support.stores.scripted import HANG_UP, Answer, Scripted, scripted
 
 UPLOAD = Upload("data/1", "0" * 32, (Part(hashlib.md5(b"body").hexdigest(), 4),), "token-1")
 Script = Callable[..., tuple[GcsStore, Scripted]]

@@ -12,7 +12,7 @@ from landfall.errors import StoreDenied
 from landfall.objects import FileElsewhere, Upload
 from landfall.store.file import STAGING, FileStore
 from landfall.store.folder_files import FolderFiles
-from tests.support.folder_feed import FolderFeed, rows
+from tests.support.files.folder_feed import FolderFeed, rows
 
 SECRET = b"sasl.password=planted"
 

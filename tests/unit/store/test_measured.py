@@ -8,7 +8,7 @@ from landfall.lane.stores import with_ledger
 from landfall.objects import UploadLost
 from landfall.store.measured import StoreCalls, measured
 from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
-from tests.support.stores import uploaded
+from tests.support.stores.every_store import uploaded
 
 
 def test_calls_are_counted_and_timed() -> None:

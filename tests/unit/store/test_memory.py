@@ -11,7 +11,7 @@ from landfall.errors import Retry
 from landfall.objects import UploadLost
 from landfall.store import Created
 from landfall.store.memory import Call, CallFault, MemoryStore, Operation, Random, Scripted
-from tests.support.stores import content, uploaded
+from tests.support.stores.every_store import content, uploaded
 
 T = TypeVar("T")
 NO_EFFECT = [CallFault.REQUEST_LOST, CallFault.THROTTLED, CallFault.CONFLICT, CallFault.ERROR_BODY]

@@ -10,7 +10,7 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.objects import ObjectStat, Part, Upload, UploadLost
 from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults, Operation, Scripted
 from landfall.store.retirement import ensure_retired
-from tests.support.stores import uploaded
+from tests.support.stores.every_store import uploaded
 
 UPLOAD = Upload("data/1", "id-1", (Part("etag", 4),), "token-1")
 MADE = ObjectStat("data/1", 4, "", "token-1")

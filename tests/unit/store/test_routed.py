@@ -28,8 +28,8 @@ from landfall.store.copying import copied
 from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults
 from landfall.store.probe import probe, probe_replacing
 from landfall.store.routed import LettersStore, RoutedStore
-from tests.support.fakes import group
-from tests.support.stores import uploaded
+from tests.support.driver.fakes import group
+from tests.support.stores.every_store import uploaded
 
 LEDGER_KEYS = [
     "_landfall/clicks/0-head.json",

@@ -15,8 +15,8 @@ from landfall.network import NO_TLS
 from landfall.objects import Part
 from landfall.store import Created
 from landfall.store.s3.store import S3Store
-from tests.support.scripted import HANG_UP, Answer, error, scripted
-from tests.support.scripted_s3 import OK, Script, head
+from tests.support.stores.scripted import HANG_UP, Answer, error, scripted
+from tests.support.stores.scripted_s3 import OK, Script, head
 
 # ------------------------------------------------------------------------------------------- errors
 

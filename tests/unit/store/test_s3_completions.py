@@ -7,8 +7,16 @@ from msgspec.structs import replace
 
 from landfall.errors import Reason, Retry, Stalled, StoreDenied
 from landfall.objects import Upload, UploadLost, multipart_etag
-from tests.support.scripted import HANG_UP, Answer, error
-from tests.support.scripted_s3 import COMPLETED, NO_PARTS, OK, OPEN_PARTS, UPLOAD, Script, head
+from tests.support.stores.scripted import HANG_UP, Answer, error
+from tests.support.stores.scripted_s3 import (
+    COMPLETED,
+    NO_PARTS,
+    OK,
+    OPEN_PARTS,
+    UPLOAD,
+    Script,
+    head,
+)
 
 
 @pytest.mark.parametrize(

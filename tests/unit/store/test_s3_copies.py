@@ -4,8 +4,8 @@ import pytest
 
 from landfall.errors import Reason, Retry, Stalled, StoreAway, StoreDenied
 from landfall.objects import Part
-from tests.support.scripted import HANG_UP, Answer, error
-from tests.support.scripted_s3 import NO_PARTS, UPLOAD, Script, head
+from tests.support.stores.scripted import HANG_UP, Answer, error
+from tests.support.stores.scripted_s3 import NO_PARTS, UPLOAD, Script, head
 
 COPIED = Answer(200, b'<CopyPartResult><ETag>"abc"</ETag></CopyPartResult>')
 COPY = ("copy", "id-2", 3, "data/ä 1", 10, 4)

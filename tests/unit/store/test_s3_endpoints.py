@@ -10,8 +10,8 @@ from landfall.api.spec import S3, AssumeRole, SecretRef
 from landfall.errors import StoreAway, StoreDenied
 from landfall.store.s3.client import endpoint_of, proxy_of, s3_client
 from landfall.store.s3.store import S3Store
-from tests.support.scripted import Answer, scripted
-from tests.support.scripted_s3 import OK, Script
+from tests.support.stores.scripted import Answer, scripted
+from tests.support.stores.scripted_s3 import OK, Script
 
 pytestmark = pytest.mark.usefixtures("keys")
 

@@ -10,8 +10,8 @@ import pytest
 from landfall.api import spec
 from landfall.errors import Stalled, StoreDenied
 from landfall.store.s3.options import WriteOptions
-from tests.support.scripted import Answer, Asked, error
-from tests.support.scripted_s3 import NO_PARTS, OK, UPLOAD, Script, head
+from tests.support.stores.scripted import Answer, Asked, error
+from tests.support.stores.scripted_s3 import NO_PARTS, OK, UPLOAD, Script, head
 
 BEGUN = Answer(
     200,

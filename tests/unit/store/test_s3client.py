@@ -12,7 +12,7 @@ from landfall.api.spec import S3, AssumeRole, SecretRef
 from landfall.errors import StoreDenied
 from landfall.store.s3.client import s3_client
 from landfall.store.s3.store import S3Store
-from tests.support.scripted import Answer, error, scripted
+from tests.support.stores.scripted import Answer, error, scripted
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ import pytest
 
 from landfall.api.spec import Codec
 from landfall.registry import DECODERS
-from tests.support.own_schemas import is_data, landed, reasons
-from tests.support.ways import AVRO, COLUMNS, FILES, WAYS, Event, Way
+from tests.support.payloads.own_schemas import is_data, landed, reasons
+from tests.support.payloads.ways import AVRO, COLUMNS, FILES, WAYS, Event, Way
 
 GOOD: Event = {"id": 7, "who": "ann", "amount": 0.5, "ok": True}
 BIG: Event = {**GOOD, "who": "x" * 10_000_000}

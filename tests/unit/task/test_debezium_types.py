@@ -20,10 +20,10 @@ from landfall.errors import Stalled
 from landfall.ledger.task_results import LandedSlice
 from landfall.registry import pipeline
 from landfall.store.memory import MemoryStore
-from tests.support.avro import Declared, encoded
-from tests.support.own_schemas import fixed, is_data, landed
-from tests.support.slice_landing import content, land_rows
-from tests.support.slice_landing import group as slice_group
+from tests.support.driver.slice_landing import content, land_rows
+from tests.support.driver.slice_landing import group as slice_group
+from tests.support.payloads.avro import Declared, encoded
+from tests.support.payloads.own_schemas import fixed, is_data, landed
 
 AT = datetime(2026, 11, 21, 4, 0, 0, 1, tzinfo=UTC)
 SOURCE = {"price": Decimal("123.45"), "at": AT, "day": date(2026, 11, 21), "zoned": AT}

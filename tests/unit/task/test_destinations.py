@@ -22,9 +22,9 @@ from landfall.task.landing import LandingDeps, land_with
 from landfall.task.partitioning import Partitioners
 from landfall_audit.buckets import open_bucket
 from landfall_audit.ledger.inventory import Inventory
-from tests.support.audited_spec import for_auditor
-from tests.support.sample_ledger import GROUP, SampleLedger
-from tests.support.slice_landing import SLICE, TP, FakeReader, group
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.driver.slice_landing import SLICE, TP, FakeReader, group
+from tests.support.ledger.sample_ledger import GROUP, SampleLedger
 
 ROUTE = {"pattern": "all", "topicPath": "db={field:app}/l={field:layer}/{topic}"}
 OUTER, INNER = "logs/outer", "logs/inner"

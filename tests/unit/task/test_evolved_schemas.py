@@ -16,11 +16,11 @@ from pyarrow import orc
 from thriftpy2.utils import serialize
 
 from landfall.schemas.cached import registry_at
-from tests.support.avro import Declared
-from tests.support.own_schemas import framed, from_registry, is_data, landed, reasons
-from tests.support.protobuf_payloads import inline, message
-from tests.support.schema_registry import FakeRegistry, schema_registry
-from tests.support.thrift_payloads import FACTORIES
+from tests.support.kafka.schema_registry import FakeRegistry, schema_registry
+from tests.support.payloads.avro import Declared
+from tests.support.payloads.own_schemas import framed, from_registry, is_data, landed, reasons
+from tests.support.payloads.protobuf_payloads import inline, message
+from tests.support.payloads.thrift_payloads import FACTORIES
 
 
 def avro(*fields: Declared) -> Declared:

@@ -22,7 +22,7 @@ from landfall.task.faults import StageFault, find_culprits, stage
 from landfall.task.landing import land
 from landfall.task.partitioning import Partitioner
 from landfall.task.trial import Fate, trials
-from tests.support.slice_landing import (
+from tests.support.driver.slice_landing import (
     TP,
     FakeReader,
     click,

@@ -5,7 +5,7 @@ import pytest
 from landfall.ledger.task_results import LandedSlice
 from landfall.store.memory import MemoryStore
 from tests.fuzz import hostile
-from tests.support.slice_landing import land_rows
+from tests.support.driver.slice_landing import land_rows
 
 
 @pytest.mark.parametrize("format_", ["Avro", "Protobuf", "MessagePack", "Thrift"])

@@ -8,7 +8,7 @@ import pytest
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedSlice
 from landfall.store.memory import MemoryStore
-from tests.support.slice_landing import TP, land_rows
+from tests.support.driver.slice_landing import TP, land_rows
 
 N = 50_000
 SOUND = b'{"op":"c","after":{"a":7},"source":{"ts_ms":1767225600000}}'

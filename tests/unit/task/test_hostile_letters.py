@@ -22,8 +22,8 @@ from landfall.store.memory import MemoryStore
 from landfall.task import dead_letter_reader
 from landfall.task.dead_letter_reader import DeadLetterReader
 from landfall.task.dead_letters import kafka_timestamp
-from tests.support.fakes import group
-from tests.support.stores import uploaded
+from tests.support.driver.fakes import group
+from tests.support.stores.every_store import uploaded
 from tests.unit.task.test_dead_letters import GOOD, TP, dead_letters
 
 YEAR_20000, YEAR_MINUS_4000 = 568_971_820_800_000, -188_395_000_000_000

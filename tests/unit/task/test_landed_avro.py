@@ -11,8 +11,10 @@ import pytest
 
 from landfall.errors import Stalled
 from landfall.registry import pipeline
-from tests.support.avro import encoded
-from tests.support.own_schemas import (
+from tests.support.driver.slice_landing import group
+from tests.support.kafka.schema_registry import FakeRegistry
+from tests.support.payloads.avro import encoded
+from tests.support.payloads.own_schemas import (
     V1,
     V2,
     fixed,
@@ -24,8 +26,6 @@ from tests.support.own_schemas import (
     orders_registry,
     reasons,
 )
-from tests.support.schema_registry import FakeRegistry
-from tests.support.slice_landing import group
 
 DECLARED = {"columns": "Declared", "format": "Avro"}
 

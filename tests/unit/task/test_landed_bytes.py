@@ -10,7 +10,7 @@ from landfall.ledger.names.object_names import parse_key
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedSlice, ObjectKind
 from landfall.store.memory import MemoryStore
-from tests.support.slice_landing import HOUR, MIDNIGHT, TP, content, land_rows
+from tests.support.driver.slice_landing import HOUR, MIDNIGHT, TP, content, land_rows
 
 
 def noisy_rows(count: int, hours: int) -> list[tuple[int, bytes]]:

@@ -15,10 +15,10 @@ import pytest
 
 from landfall.ledger.task_results import LandedSlice
 from landfall.store.memory import MemoryStore
-from tests.support.avro import EVENT, Declared, encoded
-from tests.support.protobuf_payloads import inline, message
-from tests.support.slice_landing import MIDNIGHT, content, land_rows
-from tests.support.thrift_payloads import IDL, packed
+from tests.support.driver.slice_landing import MIDNIGHT, content, land_rows
+from tests.support.payloads.avro import EVENT, Declared, encoded
+from tests.support.payloads.protobuf_payloads import inline, message
+from tests.support.payloads.thrift_payloads import IDL, packed
 
 Event = Mapping[str, Any]
 

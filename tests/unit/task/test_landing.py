@@ -19,7 +19,7 @@ from landfall.pipeline.decoders import Decoded
 from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
 from landfall.task import Batch
 from landfall.task.landing import land
-from tests.support.slice_landing import (
+from tests.support.driver.slice_landing import (
     HOUR,
     MIDNIGHT,
     SLICE,
@@ -268,7 +268,7 @@ def test_an_unexpected_error_can_be_distinguished_from_an_outage() -> None:
 
     assert isinstance(result, FailedSlice)
     assert isinstance(result.error, Retry)
-    assert "unexpected ZeroDivisionError at support/slice_landing.py:" in str(result.error)
+    assert "unexpected ZeroDivisionError at driver/slice_landing.py:" in str(result.error)
     assert "a bug" not in str(result.error)
 
 

@@ -11,7 +11,7 @@ from landfall.source import EndsEarly
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
-from tests.support.slice_landing import SLICE, TP, FakeReader, click, group, is_empty
+from tests.support.driver.slice_landing import SLICE, TP, FakeReader, click, group, is_empty
 
 ROWS = [click(105), click(110), click(150)]
 

@@ -9,7 +9,7 @@ from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind, S
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch, SliceLimits
 from landfall.task.landing import land
-from tests.support.slice_landing import SLICE, TP, FakeReader, click, content, group
+from tests.support.driver.slice_landing import SLICE, TP, FakeReader, click, content, group
 
 ROWS = [click(o) for o in range(100, 200)]
 ROW_BYTES = len(ROWS[0][1])

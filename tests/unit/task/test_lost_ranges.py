@@ -9,9 +9,9 @@ from landfall.ledger.task_results import FailedSlice, LandedSlice
 from landfall.task import Batch, FromBackup
 from landfall.task.landing import land
 from landfall.task.lost_ranges import LostRangeReader
-from tests.support.landed_group import PARQUET, Backup
-from tests.support.sample_ledger import GROUP
-from tests.support.slice_landing import TP, FakeReader, click, content, group
+from tests.support.driver.slice_landing import TP, FakeReader, click, content, group
+from tests.support.ledger.landed_group import PARQUET, Backup
+from tests.support.ledger.sample_ledger import GROUP
 
 LOG = [click(o, hour=o % 3) for o in range(60)]
 LOST, KEPT = Slice(TP, OffsetRange(10, 40)), Slice(TP, OffsetRange(40, 60))

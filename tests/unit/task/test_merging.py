@@ -19,8 +19,8 @@ from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.merged_objects import Mergeable
 from landfall.ledger.replace.replacement_lists import ReplacementList, Section, encode_list
 from landfall.task.merging import NotMerged
-from tests.support.merging import READ_THROUGH, MergedFolder, blocks_of
-from tests.support.slice_landing import records_of
+from tests.support.driver.slice_landing import records_of
+from tests.support.ledger.merging import READ_THROUGH, MergedFolder, blocks_of
 
 KINDS: dict[str, tuple[str, dict[str, object]]] = {
     "Json": ("Json", {}),

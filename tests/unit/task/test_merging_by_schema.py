@@ -17,8 +17,8 @@ from landfall.pipeline.decoders.avro.complete import digest
 from landfall.pipeline.decoders.row_schemas import RowSchema
 from landfall.pipeline.records import of_columns
 from landfall.task.merging import Merged
-from tests.support.avro import encoded
-from tests.support.merging import TOPIC, MergedFolder
+from tests.support.ledger.merging import TOPIC, MergedFolder
+from tests.support.payloads.avro import encoded
 
 V1 = {"type": "record", "name": "Click", "fields": [{"name": "id", "type": "long"}]}
 V2 = {**V1, "fields": [*V1["fields"], {"name": "by", "type": "string"}]}  # type: ignore[misc]

@@ -17,7 +17,7 @@ from landfall.formats.sort_keys import column_sort_keys
 from landfall.ledger.replace.merged_objects import Mergeable
 from landfall.ledger.replace.replacement_lists import Section
 from landfall.task.merging import Merged, NotMerged
-from tests.support.merging import MergedFolder
+from tests.support.ledger.merging import MergedFolder
 
 
 def row(key: object, n: int) -> bytes:

@@ -12,7 +12,7 @@ from landfall.formats.merging import NotMergeableError
 from landfall.ledger.replace.merged_objects import Mergeable
 from landfall.ledger.replace.replacement_lists import Section
 from landfall.task.merging import NotMerged
-from tests.support.merging import MergedFolder
+from tests.support.ledger.merging import MergedFolder
 
 
 def row(key: object, n: int) -> bytes:

@@ -11,7 +11,7 @@ from landfall.pipeline.records import Records
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
-from tests.support.slice_landing import FakeReader, click, group, is_empty
+from tests.support.driver.slice_landing import FakeReader, click, group, is_empty
 
 TPS = [TopicPartition("clicks", n) for n in range(6)]
 SLICES = [Slice(tp, OffsetRange(100, 200)) for tp in TPS]

@@ -21,8 +21,10 @@ from landfall.pipeline.decoders.row_schemas import RowSchema, SchemaRows
 from landfall.pipeline.records import filled
 from landfall.registry import pipeline
 from landfall.schemas.cached import registry_at
-from tests.support.avro import Declared, encoded
-from tests.support.own_schemas import (
+from tests.support.driver.slice_landing import SLICE, TP, group
+from tests.support.kafka.schema_registry import FakeRegistry, schema_registry
+from tests.support.payloads.avro import Declared, encoded
+from tests.support.payloads.own_schemas import (
     V1,
     V2,
     fixed,
@@ -34,9 +36,7 @@ from tests.support.own_schemas import (
     orders_registry,
     reasons,
 )
-from tests.support.protobuf_payloads import message
-from tests.support.schema_registry import FakeRegistry, schema_registry
-from tests.support.slice_landing import SLICE, TP, group
+from tests.support.payloads.protobuf_payloads import message
 
 RECORDS = {"output": {"url": "s3://bucket/root", "columns": "FromSchema", "format": "Parquet"}}
 

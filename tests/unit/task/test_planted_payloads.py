@@ -23,9 +23,9 @@ from landfall.logs import JsonFormatter, TextFormatter
 from landfall.pipeline.decoders import Decoded
 from landfall.store.memory import MemoryStore
 from landfall.task.landing import _as_landfall_error
-from tests.support.avro import encoded
-from tests.support.slice_landing import SLICE, content, land_rows
-from tests.support.ways import AVRO, COLUMNS, WAYS
+from tests.support.driver.slice_landing import SLICE, content, land_rows
+from tests.support.payloads.avro import encoded
+from tests.support.payloads.ways import AVRO, COLUMNS, WAYS
 
 SSN = "078-05-1120"
 HEADER = Header(3, "", 1, "w", "2026-11-21T00:00:00Z", -1)

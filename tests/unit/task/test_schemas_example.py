@@ -16,10 +16,10 @@ from landfall.ledger.task_results import LandedSlice
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
-from tests.support import shop
-from tests.support.schema_registry import FakeRegistry, schema_registry
-from tests.support.shop import TOPICS
-from tests.support.slice_landing import FakeReader, Rows, content
+from tests.support.driver.slice_landing import FakeReader, Rows, content
+from tests.support.kafka.schema_registry import FakeRegistry, schema_registry
+from tests.support.pages import shop
+from tests.support.pages.shop import TOPICS
 
 BROKEN = b"\xffbroken"
 END = produce.COUNT + 1

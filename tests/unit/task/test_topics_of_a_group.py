@@ -12,8 +12,8 @@ from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind
 from landfall.store.memory import MemoryStore
 from landfall.task import Batch
 from landfall.task.landing import land
-from tests.support.schema_registry import schema_registry
-from tests.support.slice_landing import FakeReader, click, content, group
+from tests.support.driver.slice_landing import FakeReader, click, content, group
+from tests.support.kafka.schema_registry import schema_registry
 
 CLICKS, PAGES, LOGS = (TopicPartition(name, 0) for name in ("clicks", "pages", "logs"))
 TOPICS: list[dict[str, Any]] = [

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from landfall.task.partitioning import Partitioner
 from landfall.task.trial import Fate, Trial, trials
-from tests.support.avro import encoded
-from tests.support.own_schemas import V1, fixed
-from tests.support.slice_landing import TP, group, records_of
+from tests.support.driver.slice_landing import TP, group, records_of
+from tests.support.payloads.avro import encoded
+from tests.support.payloads.own_schemas import V1, fixed
 
 COLUMNS = [{"name": "n", "type": "Float64"}, {"name": "mail", "type": "String"}]
 SPECS: list[dict[str, Any]] = [

@@ -12,7 +12,7 @@ from landfall.api.contract import ExitCode
 from landfall.api.spec import parse_group
 from landfall.cli import main
 from landfall.cli.author.changed_values import changed_values
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 TIME = {"type": "long", "logicalType": "timestamp-millis"}
 SCHEMA = {

@@ -13,7 +13,7 @@ import yaml
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from tests.support.groups import changed, document
+from tests.support.kubernetes.groups import changed, document
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 WRONG = {

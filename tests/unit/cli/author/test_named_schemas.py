@@ -18,8 +18,8 @@ from landfall.schemas.stored import StoredSchemas, registry_name
 from landfall_audit import Fault, FaultKind
 from landfall_audit.buckets import open_bucket
 from landfall_audit.ledger.inventory import Inventory
-from tests.support.audited_spec import for_auditor
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import TP, Landed
 
 HERE = registry_name("http://registry")

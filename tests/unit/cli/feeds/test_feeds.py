@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import ExitCode
-from tests.support.folder_feed import TOPIC, FolderFeed, rows
+from tests.support.files.folder_feed import TOPIC, FolderFeed, rows
 
 pytestmark = pytest.mark.slow
 

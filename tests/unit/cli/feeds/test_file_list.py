@@ -11,7 +11,7 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.ledger.task_results import PartRows
 from landfall.task.part_counts import PartCounts
-from tests.support.folder_feed import FolderFeed, rows
+from tests.support.files.folder_feed import FolderFeed, rows
 
 pytestmark = pytest.mark.slow
 

@@ -25,8 +25,8 @@ from landfall.errors import Reason
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores
 from landfall.ledger import Replace, decode
-from tests.support.merged import current, merged, planned
-from tests.support.readable import BODIES, CLICKS, ORDERS, Readable
+from tests.support.ledger.merged import current, merged, planned
+from tests.support.ledger.readable import BODIES, CLICKS, ORDERS, Readable
 from tests.unit.cli.text.test_progress import STATUS
 
 ROOT = Path(__file__).parents[4]

@@ -10,7 +10,7 @@ import yaml
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from tests.support.played_publisher import PLAYED
+from tests.support.publishers.played_publisher import PLAYED
 from tests.unit.cli.conftest import TP, Landed
 
 Captured = pytest.CaptureFixture[str]

@@ -10,7 +10,7 @@ from landfall.api.spec import ConsumerGroup
 from landfall.cli import main
 from landfall.driver.process import run
 from landfall.driver.process.run import RunOptions
-from tests.support.groups import document
+from tests.support.kubernetes.groups import document
 
 
 @pytest.fixture

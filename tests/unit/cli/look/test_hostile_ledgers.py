@@ -9,7 +9,7 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import Landed
 from tests.unit.cli.look.test_ls import copy
 

@@ -19,8 +19,8 @@ from landfall.ledger.names.object_names import snapshot_key
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
 from landfall.objects import Upload
-from tests.support.sample_ledger import GROUP, LANE
-from tests.support.sample_replacing import Merge, Undo
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_replacing import Merge, Undo
 from tests.unit.cli.conftest import TP, Landed
 
 Captured = pytest.CaptureFixture[str]

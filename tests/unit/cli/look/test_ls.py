@@ -11,7 +11,7 @@ from landfall.cli import main
 from landfall.ledger.names import object_names
 from landfall.ledger.names.roots import LEDGER_MARK
 from landfall.store.file import FileStore
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import Landed
 
 Captured = pytest.CaptureFixture[str]

@@ -16,9 +16,9 @@ from landfall.cli.look.status import PartitionProgress, PublisherProgress, read_
 from landfall.errors import LandfallError, Retry, SourceAway
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Bound, FoundOffsets, FoundTopics, Topic, Watermarks
-from tests.support.groups import document
-from tests.support.played_publisher import PLAYED
-from tests.support.sample_ledger import replace_header
+from tests.support.kubernetes.groups import document
+from tests.support.ledger.sample_ledger import replace_header
+from tests.support.publishers.played_publisher import PLAYED
 from tests.unit.cli.conftest import TP, Landed
 
 Make = Callable[[str], Landed]

@@ -22,10 +22,10 @@ from landfall.ledger import State
 from landfall.ledger.task_results import DecidedObject
 from landfall.publish.health import Details, TableHealth
 from landfall.publish.iceberg import IcebergTables, maintenance
-from tests.support.groups import document
-from tests.support.lake import CLICKS, ORDERS, Landed
-from tests.support.played_publisher import PLAYED
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.kubernetes.groups import document
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.publishers.lake import CLICKS, ORDERS, Landed
+from tests.support.publishers.played_publisher import PLAYED
 from tests.unit.publish.delta.test_delta_rewritten import delete_row_by_vector
 from tests.unit.publish.test_replacing import ParquetMerge
 

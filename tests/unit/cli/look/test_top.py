@@ -10,8 +10,8 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.cli.look.top import Watched, _fastest_first
-from tests.support.folder_feed import FolderFeed, rows
-from tests.support.sample_ledger import GROUP
+from tests.support.files.folder_feed import FolderFeed, rows
+from tests.support.ledger.sample_ledger import GROUP
 from tests.unit.cli.conftest import Landed
 from tests.unit.cli.look.test_ls import copy
 

@@ -8,7 +8,7 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall_audit.cli import command
-from tests.support.auditor_fakes import GeneratedLog, Message
+from tests.support.audit.auditor_fakes import GeneratedLog, Message
 from tests.unit.cli.conftest import Landed
 
 Make = Callable[[str], Landed]

@@ -9,8 +9,8 @@ import pytest
 from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall_audit.cli import command
-from tests.support.audited_group import message
-from tests.support.auditor_fakes import GeneratedLog
+from tests.support.audit.audited_group import message
+from tests.support.audit.auditor_fakes import GeneratedLog
 from tests.unit.cli.conftest import TP, Landed
 
 Make = Callable[[str], Landed]

@@ -10,8 +10,8 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.lane.stores import open_stores
 from landfall.ledger.names import object_names
-from tests.support.fakes import group
-from tests.support.stores import uploaded
+from tests.support.driver.fakes import group
+from tests.support.stores.every_store import uploaded
 from tests.unit.task.test_dead_letters import GOOD, dead_letters
 
 

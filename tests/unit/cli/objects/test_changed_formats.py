@@ -13,9 +13,9 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.reading.groups import LandedGroup
 from landfall.store.file import FileStore
-from tests.support.landed_group import SEQUENCE_FILES, Backup, merge_of
-from tests.support.sample_ledger import GROUP, LANE
-from tests.support.slice_landing import TP, click
+from tests.support.driver.slice_landing import TP, click
+from tests.support.ledger.landed_group import SEQUENCE_FILES, Backup, merge_of
+from tests.support.ledger.sample_ledger import GROUP, LANE
 
 JSON: dict[str, Any] = {"format": "Json", "codec": "None"}
 ROWS = [click(o, hour=o % 2) for o in range(40)]

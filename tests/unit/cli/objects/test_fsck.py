@@ -20,7 +20,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject, ObjectKind, ReplayedSlice
 from landfall.objects import ObjectStat, Part, multipart_etag
 from landfall.store.file import FileStore
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.unit.cli.conftest import TP, Landed
 
 Make = Callable[[str], Landed]

@@ -14,9 +14,9 @@ from landfall.ledger import Purpose
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.replace.replacement_lists import MadeBy
-from tests.support.sample_backfill import Again, Backfill, UndoneBackfill
-from tests.support.sample_ledger import GROUP, LANE
-from tests.support.sample_replacing import Merge
+from tests.support.ledger.sample_backfill import Again, Backfill, UndoneBackfill
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_replacing import Merge
 from tests.unit.cli.conftest import TP, Landed
 
 BODY = b"{}"

@@ -12,7 +12,7 @@ from landfall.cli.objects.fsck import FsckReport, examine
 from landfall.ledger import Retired
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import LandedObject
-from tests.support.sample_replacing import Cut, Merge
+from tests.support.ledger.sample_replacing import Cut, Merge
 from tests.unit.cli.conftest import TP, Landed
 
 

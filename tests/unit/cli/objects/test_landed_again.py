@@ -14,8 +14,8 @@ from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.task_results import ReplayedSlice
 from landfall.pipeline.records import Records, filled
-from tests.support.sample_backfill import Again, UndoneBackfill
-from tests.support.sample_replacing import Merge
+from tests.support.ledger.sample_backfill import Again, UndoneBackfill
+from tests.support.ledger.sample_replacing import Merge
 from tests.unit.cli.conftest import TP, Landed
 from tests.unit.cli.objects.test_fsck_backfill import Scene
 

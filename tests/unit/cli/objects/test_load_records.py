@@ -13,10 +13,10 @@ from landfall.cli import main
 from landfall.publish.bigquery.loads import KEPT_LOADS
 from landfall_audit.buckets import open_bucket
 from landfall_audit.ledger.inventory import Inventory
-from tests.support.audited_spec import for_auditor
-from tests.support.bigquery import Warehoused
-from tests.support.lake import CLICKS, ORDERS
-from tests.support.sample_ledger import GROUP
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.ledger.sample_ledger import GROUP
+from tests.support.publishers.bigquery import Warehoused
+from tests.support.publishers.lake import CLICKS, ORDERS
 from tests.unit.cli.conftest import SPEC
 
 Damage = Callable[[Path], object]

@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 from landfall.cli import main
-from tests.support.readable import CLICKS, Readable
+from tests.support.ledger.readable import CLICKS, Readable
 
 FIRST, SECOND = "dt=2026-11-21/hr=04", "dt=2026-11-21/hr=05"
 

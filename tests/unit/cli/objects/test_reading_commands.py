@@ -9,7 +9,7 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.errors import Reason
 from landfall.ledger.offsets import TopicPartition
-from tests.support.sample_ledger import GROUP
+from tests.support.ledger.sample_ledger import GROUP
 from tests.unit.cli.conftest import TP, Landed
 
 Make = Callable[[str], Landed]

@@ -32,7 +32,7 @@ from landfall.ledger.task_results import DecidedObject
 from landfall.pipeline.records import Records, filled
 from landfall.task.counting import Miscounted
 from landfall.task.counting import ObjectsOfSpec as CountedObjects
-from tests.support.carried_out import WholeMerge
+from tests.support.ledger.carried_out import WholeMerge
 from tests.unit.cli.conftest import TP, Landed
 from tests.unit.cli.look.test_status import FixedLog
 

@@ -11,8 +11,8 @@ from landfall.api.contract import ExitCode
 from landfall.cli import main
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.file import FileStore
-from tests.support.landed_group import SEQUENCE_FILES, Backup, merge_of
-from tests.support.slice_landing import TP, click
+from tests.support.driver.slice_landing import TP, click
+from tests.support.ledger.landed_group import SEQUENCE_FILES, Backup, merge_of
 
 ROWS = [click(o, hour=o // 50) for o in range(100)]
 SECOND = TopicPartition("clicks", 4)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.errors import Stalled
-from tests.support.transformed import Group, payloads, rejected, spec_error
+from tests.support.driver.transformed import Group, payloads, rejected, spec_error
 
 
 def cast(to: str, *values: object) -> tuple[list[object], dict[int, str]]:

@@ -7,7 +7,7 @@ import pytest
 from landfall.pipeline.transforms import expression
 from landfall.pipeline.transforms.expression import All, IsNull, Matches, Not, OneOf, Ordered, Some
 from landfall.pipeline.transforms.masks import Typed, evaluate
-from tests.support.transformed import Group, rejected, spec_error
+from tests.support.driver.transformed import Group, rejected, spec_error
 
 ROWS = [
     {"device": "phone", "n": 1, "meta": {"x": True}},

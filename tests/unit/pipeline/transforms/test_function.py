@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.pipeline.decoders import Decoded
-from tests.support.transformed import Group, payloads, spec_error
+from tests.support.driver.transformed import Group, payloads, spec_error
 
 HERE = "tests.unit.pipeline.transforms.test_function"
 

@@ -11,7 +11,7 @@ from netaddr import IPSet
 from landfall.errors import Stalled
 from landfall.pipeline.pinned import PinnedFile, pinned_files
 from landfall.pipeline.transforms import geo_ip
-from tests.support.transformed import Group, payloads, spec_error
+from tests.support.driver.transformed import Group, payloads, spec_error
 
 VALUES = ["country.iso_code=country", "location.lat=lat:Float64", "asn=asn:Int64"]
 BONN = {"country": {"iso_code": "DE"}, "location": {"lat": 50.7}, "asn": 64500}

@@ -10,7 +10,7 @@ import pytest
 
 from landfall.errors import Stalled
 from landfall.pipeline.pinned import PinnedFile, pinned_files
-from tests.support.transformed import Group, payloads, rejected
+from tests.support.driver.transformed import Group, payloads, rejected
 
 DEVICES = b'id,kind,"owner, it"\n7,phone,"a ""b"""\n08,tablet,\nx,,c\n'
 

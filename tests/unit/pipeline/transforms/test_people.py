@@ -12,7 +12,7 @@ from landfall.errors import Stalled
 from landfall.pipeline.records import of_columns
 from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.hash import Hash
-from tests.support.transformed import TP, Group, apply, payloads, rejected, spec_error
+from tests.support.driver.transformed import TP, Group, apply, payloads, rejected, spec_error
 
 SECRETS = Path(__file__).parents[3] / "support" / "secrets"
 KEY = b"not-a-secret-only-for-tests"

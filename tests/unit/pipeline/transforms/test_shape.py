@@ -10,7 +10,7 @@ from landfall.pipeline.decoders import Decoded
 from landfall.pipeline.records import filled
 from landfall.pipeline.transforms import TransformContext
 from landfall.pipeline.transforms.flatten import Flatten
-from tests.support.transformed import Group, payloads, rejected, spec_error
+from tests.support.driver.transformed import Group, payloads, rejected, spec_error
 
 NUMBERS = (
     b'{"a": 1.10, "b": 12345678901234567890123, "s": "\\u00e9", "m": {"x":  1e3, "y": [1, 2]}}'

@@ -14,7 +14,7 @@ from landfall.errors import Stalled
 from landfall.pipeline.transforms import TransformContext, sql
 from landfall.pipeline.transforms.sql import Sql
 from landfall.pipeline.transforms.sql_query import _CAST_TYPES, FUNCTIONS
-from tests.support.transformed import Group, apply, payloads, records, rejected, spec_error
+from tests.support.driver.transformed import Group, apply, payloads, records, rejected, spec_error
 
 COLUMNS = {"a": "Int64", "s": "String", "d": "Float64", "t": "Timestamp", "ok": "Boolean"}
 ROWS = [

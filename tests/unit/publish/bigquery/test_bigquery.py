@@ -31,7 +31,7 @@ from landfall.publish.bigquery.warehouse import (
 from landfall.publish.building import publisher
 from landfall.publish.context import Context
 from landfall.store.memory import MemoryStore
-from tests.support.lake import Landed
+from tests.support.publishers.lake import Landed
 
 OPTIONS = {"project": "shop-prod", "dataset": "raw", "staging": "gs://stage/landfall"}
 PLAIN = {"options": {"envelope": False}}

@@ -13,9 +13,9 @@ import pytest
 from landfall.errors import DestinationAway, LandfallError, Reason, Retry, Stalled
 from landfall.publish.bigquery.loads import KEPT_LOADS, LoadedObject, LoadLimits
 from landfall.store import file
-from tests.support.bigquery import LateRequests, Warehoused, faults, spoil
-from tests.support.catalogs import parquet_of
-from tests.support.lake import CLICKS, ORDERS, Killed, killed_at, publish_at_once
+from tests.support.publishers.bigquery import LateRequests, Warehoused, faults, spoil
+from tests.support.publishers.catalogs import parquet_of
+from tests.support.publishers.lake import CLICKS, ORDERS, Killed, killed_at, publish_at_once
 
 TABLE = "lake.clicks"
 

@@ -20,7 +20,7 @@ from landfall.publish.catalog.glue import GlueTables
 from landfall.publish.catalog.hive import Metastore
 from landfall.publish.catalog.thrift_client import ThriftClient
 from tests.support.examples import share
-from tests.support.lake import CLICKS, Landed
+from tests.support.publishers.lake import CLICKS, Landed
 
 NAME = TableName("lake", "clicks")
 FOUND = {

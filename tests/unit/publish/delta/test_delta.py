@@ -27,9 +27,9 @@ from landfall.publish.building import publisher
 from landfall.publish.context import Context
 from landfall.publish.delta.files import partition_folders, partition_value, stats
 from landfall.publish.library_errors import REPEATS
-from tests.support.lake import CLICKS, ORDERS, Landed
-from tests.support.parquet_files import rewritten, with_column
-from tests.support.sample_backfill import Again, Backfill
+from tests.support.ledger.sample_backfill import Again, Backfill
+from tests.support.publishers.lake import CLICKS, ORDERS, Landed
+from tests.support.publishers.parquet_files import rewritten, with_column
 from tests.unit.publish.test_replacing import _landed
 
 Options = dict[str, Any]

@@ -22,7 +22,9 @@ from landfall.ledger.task_results import DecidedObject
 from landfall.publish.building import publisher
 from landfall.publish.following import Follower
 from landfall.publish.tables import TablePublisher
-from tests.support.lake import (
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_replacing import Merge, Undo
+from tests.support.publishers.lake import (
     CLICKS,
     ORDERS,
     Killed,
@@ -33,8 +35,6 @@ from tests.support.lake import (
     delta_rows,
     killed_at,
 )
-from tests.support.sample_ledger import GROUP, LANE
-from tests.support.sample_replacing import Merge, Undo
 from tests.unit.publish.test_replacing import ParquetMerge, _landed
 
 TABLE = "lake.clicks"

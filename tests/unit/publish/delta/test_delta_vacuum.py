@@ -20,7 +20,7 @@ from deltalake.exceptions import DeltaError
 from landfall.ledger.task_results import DecidedObject
 from landfall.publish import delta
 from landfall.publish.context import Context
-from tests.support.lake import CLICKS, Landed
+from tests.support.publishers.lake import CLICKS, Landed
 from tests.unit.publish.delta.test_delta import inside, options, publish
 from tests.unit.publish.delta.test_delta_rewritten import merge, removed, undo
 from tests.unit.publish.test_replacing import ParquetMerge, _landed

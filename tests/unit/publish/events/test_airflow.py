@@ -14,9 +14,9 @@ import pytest
 
 from landfall.errors import DestinationAway, DestinationDenied, Stalled
 from landfall.publish.events.airflow import Airflow
-from tests.support.event_ledger import ORDERS, EventLedger
-from tests.support.scripted import Asked
-from tests.support.web_server import LOST, WebServer, web_server
+from tests.support.ledger.event_ledger import ORDERS, EventLedger
+from tests.support.stores.scripted import Asked
+from tests.support.stores.web_server import LOST, WebServer, web_server
 
 HOURS = ["2026-11-21T03:00:00", "2026-11-21T04:00:00", "2026-11-21T05:00:00"]
 

@@ -7,7 +7,7 @@ import pytest
 
 from landfall.publish import events as event_module
 from landfall.publish.events import EventKind, Events, encode_batch
-from tests.support.event_ledger import CLICKS, ORDERS, EventLedger
+from tests.support.ledger.event_ledger import CLICKS, ORDERS, EventLedger
 
 ALL = frozenset(EventKind)
 

@@ -11,7 +11,7 @@ from landfall.publish.cursor import Position, PublisherCursor
 from landfall.publish.events.kafka import KafkaEvents, KafkaPublisher, position
 from landfall.publish.events.kafka_transactions import BrokerState, Destination, translated
 from landfall.store.memory import MemoryStore
-from tests.support.event_ledger import EventLedger
+from tests.support.ledger.event_ledger import EventLedger
 
 TO = Destination("events", "landfall.default.shop.0.events", "ledger", {}, "field")
 

@@ -8,8 +8,8 @@ import pytest
 
 from landfall.errors import DestinationAway, Stalled
 from landfall.publish.events.openlineage import data_set
-from tests.support.event_ledger import CLICKS, ORDERS, EventLedger
-from tests.support.web_server import LOST, WebServer, web_server
+from tests.support.ledger.event_ledger import CLICKS, ORDERS, EventLedger
+from tests.support.stores.web_server import LOST, WebServer, web_server
 
 
 @pytest.fixture

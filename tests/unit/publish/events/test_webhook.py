@@ -10,8 +10,8 @@ import pytest
 from landfall.errors import DestinationAway, DestinationDenied, Reason, Stalled
 from landfall.publish.events.sending import EventPublisher
 from landfall.publish.events.webhook import Webhook, signature
-from tests.support.event_ledger import CLICKS, ORDERS, EventLedger
-from tests.support.web_server import LOST, WebServer, web_server
+from tests.support.ledger.event_ledger import CLICKS, ORDERS, EventLedger
+from tests.support.stores.web_server import LOST, WebServer, web_server
 
 KEY = b"0123456789abcdef01234567"
 SECRET = f"whsec_{base64.b64encode(KEY).decode()}"

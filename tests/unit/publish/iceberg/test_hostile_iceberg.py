@@ -11,7 +11,7 @@ import pytest
 from landfall import memory_limit
 from landfall.errors import DestinationAway, Reason, Stalled
 from landfall.publish.iceberg.position import position
-from tests.support.lake import CLICKS, Lake, iceberg_lake
+from tests.support.publishers.lake import CLICKS, Lake, iceberg_lake
 from tests.unit.publish.delta.test_delta_rewritten import replace
 
 KEY = "landfall.shop.0.through"

@@ -13,8 +13,8 @@ from landfall.errors import DestinationAway, Reason, Stalled
 from landfall.publish.building import publisher
 from landfall.publish.context import Context
 from landfall.publish.library_errors import REPEATS
-from tests.support.lake import CLICKS, ORDERS, Landed
-from tests.support.parquet_files import landed_again, rewritten, with_column
+from tests.support.publishers.lake import CLICKS, ORDERS, Landed
+from tests.support.publishers.parquet_files import landed_again, rewritten, with_column
 
 Options = dict[str, Any]
 

@@ -17,7 +17,7 @@ from pyiceberg.table.locations import SimpleLocationProvider
 
 from landfall.errors import Reason, Stalled
 from landfall.publish.building import publisher
-from tests.support.lake import CLICKS, Landed
+from tests.support.publishers.lake import CLICKS, Landed
 
 IMPORTS = {
     "catalog/__init__.py": 1,  # `py-catalog-impl`, of the properties that the group's spec has

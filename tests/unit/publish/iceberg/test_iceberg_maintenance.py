@@ -17,8 +17,8 @@ from landfall.publish.iceberg import IcebergTables, IcebergTableSettings, mainte
 from landfall.publish.iceberg.expiry import SnapshotLimits, expired
 from landfall.publish.iceberg.maintenance import Maintenance
 from landfall.publish.table_position import pack, unpack
-from tests.support.lake import CLICKS, Killed, Lake, iceberg_lake, killed_at
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.publishers.lake import CLICKS, Killed, Lake, iceberg_lake, killed_at
 from tests.unit.publish.delta.test_delta_rewritten import replace as merge
 from tests.unit.publish.delta.test_delta_rewritten import undo
 

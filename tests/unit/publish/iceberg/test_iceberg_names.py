@@ -14,8 +14,8 @@ from landfall.api import column_names
 from landfall.errors import Reason, Stalled
 from landfall.publish.building import publisher
 from landfall.publish.context import Context
-from tests.support.lake import CLICKS, Landed
-from tests.support.parquet_files import rewritten, with_column
+from tests.support.publishers.lake import CLICKS, Landed
+from tests.support.publishers.parquet_files import rewritten, with_column
 
 
 def catalog_of(root: Path) -> dict[str, Any]:

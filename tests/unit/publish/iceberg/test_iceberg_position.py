@@ -12,7 +12,7 @@ import pytest
 from landfall.errors import Stalled
 from landfall.publish.iceberg.position import position
 from landfall.publish.table_position import NONE
-from tests.support.lake import CLICKS, Lake, iceberg_lake
+from tests.support.publishers.lake import CLICKS, Lake, iceberg_lake
 from tests.support.work import lines_run
 
 KEY = "landfall.shop.0.through"

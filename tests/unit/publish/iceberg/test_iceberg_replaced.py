@@ -21,8 +21,8 @@ from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Purpose
 from landfall.publish.following import Follower
-from tests.support.lake import CLICKS, ORDERS, Killed, Lake, iceberg_lake, killed_at
-from tests.support.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.publishers.lake import CLICKS, ORDERS, Killed, Lake, iceberg_lake, killed_at
 from tests.unit.publish.delta.test_delta_rewritten import merge, replace, undo
 
 TABLE = "lake.clicks"

@@ -18,9 +18,9 @@ from landfall.publish.catalog.hive import part_name
 from landfall.publish.catalog.hive_types import columns_of, fits, hive_type, together
 from landfall.publish.catalog.naming import TableNaming
 from landfall.publish.steps import StepPublisher
-from tests.support.catalogs import MemoryCatalog, Warehouse, memory_warehouse, parquet_of
-from tests.support.lake import CLICKS, ORDERS, Landed
-from tests.support.sample_ledger import replace_header
+from tests.support.ledger.sample_ledger import replace_header
+from tests.support.publishers.catalogs import MemoryCatalog, Warehouse, memory_warehouse, parquet_of
+from tests.support.publishers.lake import CLICKS, ORDERS, Landed
 
 HIVE = {"metastore": "thrift://hive:9083"}
 WIDER = ("tinyint", "smallint", "int", "bigint")
