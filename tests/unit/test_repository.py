@@ -232,7 +232,7 @@ REACHES_OUT = re.compile(
 """Calls that start a program, import by name or open a connection."""
 
 
-def test_whoever_could_reach_a_program_an_import_or_a_connection_is_in_the_table() -> None:
+def test_each_way_to_a_program_an_import_or_a_connection_is_in_the_table() -> None:
     page = (ROOT / "docs/guides/security.md").read_text()
     table = page.partition("## Who may influence what")[2].partition("\n## ")[0]
     folders = ("spark_app", "operator", "audit", "migrate")

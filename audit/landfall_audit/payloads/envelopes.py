@@ -163,7 +163,7 @@ def _change(payload: Document | None) -> Document:
 
 
 def _without_document(change: Document, key: Key, own: Row, reads: set[str]) -> Made:
-    """A change of MongoDB of which only the key names the document."""
+    """A change of MongoDB whose key alone names the document."""
     if own["_op"] != "d":
         if change.get("updateDescription") is None:
             raise BadPayload("no row")

@@ -127,7 +127,7 @@ class MessagePayloads:
                     yield field, getattr(message, field.name)
 
     def plain(self, body: bytes) -> Mapping[str, Any]:
-        """The message as an object with common values, of which zeros are part."""
+        """The message as an object with common values, zeros included."""
         found = replace(self, has_zeros=True)._common(self.parse(body))  # noqa: SLF001  # its own
         if not isinstance(found, Mapping):
             raise Undecided(f"{self.descriptor.full_name} as an envelope")

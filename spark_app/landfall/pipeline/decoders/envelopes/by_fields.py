@@ -2,7 +2,7 @@
 
 ``decode.envelopeFields`` names the field of the operation, its values for each change, and where
 row, previous row, key and time are; ``MAXWELL`` and ``CANAL`` are two such descriptions. ``_op`` of
-a row is the letter that Debezium has for the change, whatever the producer calls it.
+a row is the letter that Debezium has for the change, for every name that a producer has for it.
 
 =====================================  ===========================================================
 payload                                outcome
