@@ -100,7 +100,7 @@ def _uses(example: Example, of: str) -> bool:
 
 def test_there_are_no_pages_of_what_does_not_exist() -> None:
     common = {"index", "columns", "keys-and-headers", "schema-registry", "files", "values"} | {
-        "debezium"
+        *("debezium", "envelopes")
     }
 
     assert {page.stem for page in ALL} == {page.stem for page, _ in PAGES} | common

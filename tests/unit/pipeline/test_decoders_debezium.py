@@ -373,7 +373,7 @@ def test_json_schema_gives_the_rows_that_json_gives() -> None:
 # ------------------------------------------------------------------------------------------- spec
 
 
-NEEDS = "Debezium needs decode{}.format Json, JsonSchema, Avro"
+NEEDS = "Debezium needs decode{}.format Json, JsonSchema, Avro, Protobuf"
 OF_ENVELOPES = (
     "lands payloads by their own schemas, in which envelopes are columns and not rows; declare "
     "decode.columns, or leave decode.envelope out"
