@@ -1,0 +1,45 @@
+"""``landfall table`` of tables in a bucket on S3, whose files the product itself has landed."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from landfall.cli.group_store import GroupStore
+from landfall.cli.look.table import read_tables
+from tests.support.published import PublishedOrders
+from tests.support.s3 import Bucket
+from tests.support.table_places import TablePlaces
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_around"), [("Iceberg", False), ("Delta", False), ("Delta", True)]
+)
+def test_the_state_of_a_table_in_a_bucket_is_read_by_the_access_of_the_output(
+    tmp_path: Path,
+    bucket: Bucket,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    *,
+    is_around: bool,
+) -> None:
+    for name, value in bucket.server.env.items():
+        monkeypatch.setenv(name, value)
+    places = TablePlaces(tmp_path, bucket, is_around=is_around)
+    no_engine: Any = None
+    orders = PublishedOrders(places, kind, no_engine).land(0, 40, 100).publish()
+    opened = GroupStore(orders.landed.group, orders.landed.store)
+
+    (report,) = read_tables(opened, (), datetime.now(UTC)).publishers
+
+    assert not report.error
+    (table,) = report.tables or ()
+    sizes = [stat.size for stat in opened.store.list_after("orders/") if "/dt=" in stat.key]
+    found = table.health.details
+    assert found
+    assert (found.files.count, found.files.bytes) == (len(sizes), sum(sizes))
+    assert found.versions.count == (2 if kind == "Delta" else 1)
+    assert found.metadata.bytes
+    assert found.metadata.bytes >= found.metadata.current_bytes > 0
+    assert not table.health.lacks_any
