@@ -33,6 +33,7 @@ MODELS: dict[type[auditors.SpecSection], type[BaseModel]] = {
     auditors.FeedSection: writers.Feed,
     auditors.LandedSection: writers.LandedSource,
     auditors.DecodeSection: writers.Decode,
+    auditors.EnvelopeFieldsSection: writers.EnvelopeFields,
     auditors.TimestampSection: writers.Timestamp,
     auditors.ColumnSection: writers.Column,
     auditors.ItemSection: writers.Item,
