@@ -528,7 +528,7 @@ class AuditedGroup(SpecSection):
     """A set of topics that is landed in an object store."""
 
     api_version: Literal["landfall.dev/v1alpha1"]
-    kind: Literal["AuditedGroup"]
+    kind: Literal["ConsumerGroup"]
     metadata: MetadataSection
     spec: AuditedSpec
 

@@ -8,9 +8,9 @@ import pytest
 
 from landfall.cli.group_store import GroupStore
 from landfall.cli.look.table import read_tables
-from tests.support.published import PublishedOrders
-from tests.support.s3 import Bucket
-from tests.support.table_places import TablePlaces
+from tests.support.publishers.published import PublishedOrders
+from tests.support.publishers.table_places import TablePlaces
+from tests.support.stores.s3 import Bucket
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,21 @@
 """The auditor's own models of what the writer's models say: both read the same document."""
 
-from typing import TypeVar, overload
+from collections.abc import Mapping
+from typing import overload
 
 from landfall.api import spec as writers
 from landfall.api.pod_spec import Model
 from landfall_audit import spec as auditors
 
-Read = TypeVar("Read", bound=auditors.SpecSection)
+KINDS: Mapping[type[Model], type[auditors.SpecSection]] = {
+    writers.ConsumerGroup: auditors.AuditedGroup,
+    writers.GroupSpec: auditors.AuditedSpec,
+    writers.Output: auditors.OutputSection,
+    writers.Root: auditors.RootSection,
+    writers.Feed: auditors.FeedSection,
+    writers.Column: auditors.ColumnSection,
+}
+"""The auditor's model of each of the writer's."""
 
 
 @overload
@@ -23,5 +32,4 @@ def for_auditor(model: writers.Feed) -> auditors.FeedSection: ...
 def for_auditor(model: writers.Column) -> auditors.ColumnSection: ...
 def for_auditor(model: Model) -> auditors.SpecSection:
     """Return what the auditor reads in the document of a model."""
-    kind: type[auditors.SpecSection] = getattr(auditors, type(model).__name__)
-    return kind.model_validate(model.model_dump(mode="json", by_alias=True))
+    return KINDS[type(model)].model_validate(model.model_dump(mode="json", by_alias=True))

@@ -6,6 +6,7 @@ found here, and nowhere else.
 
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pydantic import BaseModel
 
 from landfall.api import spec as writers
 from landfall.api.group_file import expand
+from landfall.api.spec.decode import EnvelopeFields
 from landfall.api.spec.policies import BadRecords, Tuning
 from landfall.api.spec.roots import LettersPlace
 from landfall.errors import Stalled
@@ -33,7 +35,7 @@ MODELS: dict[type[auditors.SpecSection], type[BaseModel]] = {
     auditors.FeedSection: writers.Feed,
     auditors.LandedSection: writers.LandedSource,
     auditors.DecodeSection: writers.Decode,
-    auditors.EnvelopeFieldsSection: writers.EnvelopeFields,
+    auditors.EnvelopeFieldsSection: EnvelopeFields,
     auditors.TimestampSection: writers.Timestamp,
     auditors.ColumnSection: writers.Column,
     auditors.ItemSection: writers.Item,
@@ -109,11 +111,20 @@ def _is_model(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, auditors.SpecSection)
 
 
-@pytest.mark.parametrize(
-    "name", ["ColumnType", "ColumnUnit", "DecimalEncoding", "TimeUnit", "MissingTimestamp", "Codec"]
-)
-def test_every_word_is_known(name: str) -> None:
-    assert list(getattr(auditors, name)) == list(getattr(writers, name))
+WORDS: dict[type[StrEnum], type[StrEnum]] = {
+    auditors.ColumnTypeName: writers.ColumnType,
+    auditors.ColumnUnitName: writers.ColumnUnit,
+    auditors.DecimalEncodingName: writers.DecimalEncoding,
+    auditors.TimeUnitName: writers.TimeUnit,
+    auditors.MissingTimestampPolicy: writers.MissingTimestamp,
+    auditors.CodecName: writers.Codec,
+}
+"""The auditor's own list of each list of words of the writer."""
+
+
+@pytest.mark.parametrize("own", WORDS, ids=[each.__name__ for each in WORDS])
+def test_every_word_is_known(own: type[StrEnum]) -> None:
+    assert [word.value for word in own] == [word.value for word in WORDS[own]]
 
 
 # ------------------------------------------------------------------------------- documents
