@@ -4,7 +4,7 @@ Each of the tests after the first breaks one rule that only matters where two fe
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from landfall.driver.replacing.undo import _Ledger
 from landfall.landed.pieces import Counting
 from landfall.lane.replacements import read_replaced
 from landfall.publish.tables import TablePublisher
+from tests.crashes.merging import MergeSchedule
 from tests.crashes.pairs import Feature, played
 from tests.crashes.playing import play_pairs
 from tests.crashes.verbs import Verb, came_through
@@ -30,8 +31,18 @@ Patch = pytest.MonkeyPatch
 SCHEDULES, CHUNKS = share(60), 3
 SEARCHED = 100
 """Schedules in one of which a broken rule must show."""
-VERBS_FROM = 0
-"""The first of those in which each verb of the way out comes through."""
+VERBS: Mapping[Verb, int] = {
+    Verb.UNDO: 10,
+    Verb.GIVE_UP: 3,
+    Verb.PROMOTE: 5,
+    Verb.DISCARD: 0,
+    Verb.DISCARD_STUCK: 8,
+    Verb.REPLAY: 9,
+    Verb.SKIP_LOST_UPLOADS: 10,
+    Verb.SKIP_LOST_OFFSETS: 10,
+    Verb.UNBLOCK: 10,
+}
+"""Where the search begins for a schedule in which a verb comes through."""
 
 
 @pytest.mark.law
@@ -45,15 +56,13 @@ def test_whatever_meets_every_record_is_in_one_object(chunk: int) -> None:
     assert {Feature.COMPACTION, Feature.ROLLING} <= found.keys()
 
 
-def test_each_verb_of_the_way_out_comes_through() -> None:
-    missing = {*Verb}
+@pytest.mark.parametrize("verb", Verb)
+def test_each_verb_of_the_way_out_comes_through(verb: Verb) -> None:
+    first = VERBS[verb]
 
-    for schedule in play_pairs(VERBS_FROM, VERBS_FROM + SEARCHED):
-        missing -= came_through(schedule)
-        if not missing:
-            break
+    schedules = play_pairs(first, first + SEARCHED)
 
-    assert not missing
+    assert any(verb in came_through(schedule) for schedule in schedules)
 
 
 def _waits_for_no_publisher(patch: Patch) -> None:
@@ -95,8 +104,9 @@ def _tables_keep_what_retires(patch: Patch) -> None:
 
 
 def _has_no_grace_period(patch: Patch) -> None:
-    """Old objects are deleted while somebody lists their folders."""
+    """Old objects are deleted while somebody lists their folders, who alone may notice."""
     patch.setattr(GracePeriod, "over", lambda _, state, __: frozenset(state.retiring))
+    patch.setattr(MergeSchedule, "_too_early", lambda *_: ())
 
 
 def _names_no_remedy(patch: Patch) -> None:
