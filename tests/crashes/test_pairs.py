@@ -1,13 +1,17 @@
 """Features that meet: the page that counts them is the code's, and many more schedules of them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from landfall.api.verbs import Answer, Outcome
 from tests.crashes.pair_table import ELSEWHERE, PAIRS, Met, page
 from tests.crashes.playing import play_pairs
+from tests.crashes.undoing import Undoing
 from tests.support.examples import share
 
 ROOT = Path(__file__).parents[2]
@@ -89,3 +93,29 @@ def _schedules(file: Path) -> int:
     """How many schedules a test file plays with all inputs; 0 if it says nothing of that."""
     found = re.search(r"SCHEDULES.* = .*share\((\d+)\)", file.read_text())
     return int(found[1]) if found else 0
+
+
+FINAL = "the REPLACE in slot 7 gave up the one in slot 5: there is nothing to undo"
+
+
+@pytest.mark.parametrize(
+    ("messages", "wrong"),
+    [
+        (["objects in a were replaced again"], "nothing helps"),
+        (["replaced again: `landfall undo 7`", FINAL], ""),
+        (["replaced again: `landfall undo 7`", "replaced: `landfall undo 5`"], "leads back"),
+        (["replaced: `landfall undo 7`", "", "replaced: `landfall undo 9`"], "leads back"),
+        (["replaced: `landfall undo 7`", "", ""], ""),
+    ],
+)
+def test_a_remedy_that_does_not_work_is_found(messages: Sequence[str], wrong: str) -> None:
+    schedule: Any = SimpleNamespace(say=lambda _: None)
+    undoing = Undoing(schedule)
+    undoing._wanted = [(5, ())]
+
+    for message in messages:
+        done = Answer(Outcome.DONE, message="recorded in slot 9")
+        undoing._take(Answer(Outcome.REFUSED, message=message) if message else done)
+
+    assert len(undoing.stuck) == bool(wrong)
+    assert all(wrong in found for found in undoing.stuck)

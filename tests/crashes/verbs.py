@@ -1,13 +1,13 @@
-"""The verbs of the way out, and which of them came through in a schedule.
+"""The verbs about replaced objects and dead letters, and which came through in a schedule.
 
 A person takes back, gives up or leaves out by a command what no driver may decide. A message that
 names such a command is only true if the command works, whatever else happens: each of them is
-played where features meet (``tests.crashes.pairs``), and counted once it came through.
+played where features meet (``tests.crashes.pairs``), and found once it came through.
 """
 
 from enum import StrEnum
 
-from landfall.ledger import Hole, Lost, Record, Replace, Replay, Unblock
+from landfall.ledger import Record, Replace, Replay
 from tests.crashes.judge import folded_records
 from tests.crashes.pairs import PairSchedule
 
@@ -21,9 +21,6 @@ class Verb(StrEnum):
     DISCARD = "`landfall backfill discard`"
     DISCARD_STUCK = "`landfall backfill discard`, of a backfill that cannot be landed"
     REPLAY = "`landfall replay-dead-letters`"
-    SKIP_LOST_UPLOADS = "`landfall skip`, of objects that cannot be made again"
-    SKIP_LOST_OFFSETS = "`landfall skip`, of offsets that Kafka has lost"
-    UNBLOCK = "`landfall unblock`"
 
 
 def came_through(schedule: PairSchedule) -> set[Verb]:
@@ -41,14 +38,8 @@ def _of(record: Record) -> Verb | None:
     match record:
         case Replace():
             return _of_replace(record)
-        case Lost() | Hole():
-            is_lost = isinstance(record, Lost)
-            verb = Verb.SKIP_LOST_UPLOADS if is_lost else Verb.SKIP_LOST_OFFSETS
-            return verb if record.decision else None
         case Replay():
             return Verb.REPLAY
-        case Unblock():
-            return Verb.UNBLOCK
         case _:
             return None
 

@@ -13,14 +13,11 @@ import pytest
 from landfall.checks import replacements as checks
 from landfall.checks.objects import NamedObject
 from landfall.driver.backfill import side_lane
-from landfall.driver.decide.undoing import Obstacle
 from landfall.driver.landing.goals import WHATEVER_COMES, UntilOffsets
 from landfall.driver.replacing.grace_period import GracePeriod
-from landfall.driver.replacing.undo import _Ledger
 from landfall.landed.pieces import Counting
 from landfall.lane.replacements import read_replaced
 from landfall.publish.tables import TablePublisher
-from tests.crashes.merging import MergeSchedule
 from tests.crashes.pairs import Feature, played
 from tests.crashes.playing import play_pairs
 from tests.crashes.verbs import Verb, came_through
@@ -32,15 +29,12 @@ SCHEDULES, CHUNKS = share(60), 3
 SEARCHED = 100
 """Schedules in one of which a broken rule must show."""
 VERBS: Mapping[Verb, int] = {
-    Verb.UNDO: 10,
+    Verb.UNDO: 40,
     Verb.GIVE_UP: 3,
     Verb.PROMOTE: 5,
     Verb.DISCARD: 0,
     Verb.DISCARD_STUCK: 8,
     Verb.REPLAY: 9,
-    Verb.SKIP_LOST_UPLOADS: 10,
-    Verb.SKIP_LOST_OFFSETS: 10,
-    Verb.UNBLOCK: 10,
 }
 """Where the search begins for a schedule in which a verb comes through."""
 
@@ -103,26 +97,6 @@ def _tables_keep_what_retires(patch: Patch) -> None:
     patch.setattr(TablePublisher, "_retired_by_table", lambda *_: {})
 
 
-def _has_no_grace_period(patch: Patch) -> None:
-    """Old objects are deleted while somebody lists their folders, who alone may notice."""
-    patch.setattr(GracePeriod, "over", lambda _, state, __: frozenset(state.retiring))
-    patch.setattr(MergeSchedule, "_too_early", lambda *_: ())
-
-
-def _names_no_remedy(patch: Patch) -> None:
-    """A refused undo does not name what to undo first."""
-    patch.setattr(_Ledger, "_in_the_way", lambda *_: "objects were replaced again since")
-
-
-def _names_a_remedy_in_vain(patch: Patch) -> None:
-    """A refused undo names itself as what to undo first."""
-
-    def in_the_way(_: _Ledger, __: Obstacle, slot: int, ___: frozenset[str]) -> str:
-        return f"objects were replaced again: undo that first (`landfall undo {slot}`)"
-
-    patch.setattr(_Ledger, "_in_the_way", in_the_way)
-
-
 def _leaves_what_is_discarded(patch: Patch) -> None:
     """What a discarded backfill has landed stays."""
     patch.setattr(side_lane, "is_landfall_object", lambda *_: False)
@@ -171,9 +145,6 @@ def _reads_nothing_new(patch: Patch) -> None:
         (_tables_keep_what_retires, "published too often", 3),
         (_calls_what_waits_a_fault, "fsck finds", 1),
         (_a_log_has_what_retired, "holds .*, and is not there", 6),
-        (_has_no_grace_period, "who lists for a moment misses", 0),
-        (_names_no_remedy, "undo is refused, and nothing helps", 0),
-        (_names_a_remedy_in_vain, "undo is refused, and its remedy leads back", 0),
         (_leaves_what_is_discarded, "is discarded, and leaves", 0),
         (_uses_what_is_discarded, "is discarded, and has a plan still", 0),
     ],
