@@ -419,6 +419,22 @@ def test_a_type_that_shows_no_tables_shows_its_position(lake: Lake, capsys: Capt
     assert shown in out
 
 
+def test_of_bigquery_it_is_known_what_a_table_lacks(lake: Lake, capsys: Captured) -> None:
+    place = {"project": "shop-prod", "dataset": "raw", "staging": "gs://stage/landfall"}
+    options = {**place, "endpoint": "http://127.0.0.1:1"}
+    lake.publishes({"name": "warehouse", "type": "BigQuery", "options": options})
+    described = yaml.safe_load(Path(lake.file).read_text())
+    described["spec"]["output"]["options"] = {"envelope": False}
+    Path(lake.file).write_text(yaml.safe_dump(described))
+    lake.landed.land(CLICKS).settle()
+
+    (found,) = lake.tables("warehouse")
+
+    assert (found.table, found.slot, found.waiting_objects) == ("shop-prod.raw.clicks", -1, 1)
+    assert (found.exists, found.details) == (None, None)
+    assert lake.shown(capsys)[0] == ExitCode.OK
+
+
 def test_without_tables_or_a_ledger_there_is_nothing_to_look_at(
     lake: Lake, capsys: Captured, tmp_path: Path
 ) -> None:
