@@ -113,7 +113,7 @@ docs: setup ## Serve the documentation as a site, at http://127.0.0.1:8000 (PORT
 	@$(MKDOCS) serve --dev-addr 127.0.0.1:$(or $(PORT),8000)
 
 # What `make test` runs: everything that needs no server, and on Kafka and S3 the kills and the README's first command.
-# It tries laws with a quarter of their inputs, and leaves out tests that are marked as rest. LAWS are the files of what
+# It tries laws with a tenth of their inputs, and leaves out tests that are marked as rest. LAWS are the files of what
 # `make test-rest` runs of these: laws with all inputs, and what was left out.
 CORE := $(addprefix tests/,unit properties model sim behaviour integration/test_kills.py integration/test_demo.py)
 

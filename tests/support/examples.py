@@ -5,7 +5,7 @@
 =========== ============== ================= =====================================
 profile     inputs         which             used by
 =========== ============== ================= =====================================
-``desk``    a quarter      always the same   ``make test``, and ``pytest``
+``desk``    a tenth        always the same   ``make test``, and ``pytest``
 ``full``    all            always the same   ``make test-rest``
 ``search``  all            others each time  ``make properties``
 =========== ============== ================= =====================================
@@ -27,7 +27,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 VARIABLE = "LANDFALL_EXAMPLES"
-DESK_SHARE = 4
+DESK_SHARE = 10
 FEWEST = 5
 """Inputs that are tried in each profile, if there are as many."""
 

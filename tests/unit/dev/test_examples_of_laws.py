@@ -25,14 +25,14 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize(
     ("profile", "inputs", "tried"),
     [
-        (Profile.DESK, 300, 75),
+        (Profile.DESK, 300, 30),
         (Profile.DESK, 15, 5),
         (Profile.DESK, 3, 3),
         (Profile.FULL, 300, 300),
         (Profile.SEARCH, 300, 300),
     ],
 )
-def test_a_desk_tries_a_quarter_and_never_next_to_nothing(
+def test_a_desk_tries_a_tenth_and_never_next_to_nothing(
     profile: Profile, inputs: int, tried: int
 ) -> None:
     assert share(inputs, profile) == tried
