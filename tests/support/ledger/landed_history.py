@@ -196,9 +196,8 @@ class History:
     def undo(self, slot: int) -> int:
         """Bring back what a backfill, or an undoing, has retired, and return the slot."""
         record, before = self.replaces[slot]
-        objects = tuple(
-            self._renamed(self.counted[each.landed.upload.key]) for each in before.retire
-        )
+        back = (self._renamed(self.counted[each.key]) for each in before.retire)
+        objects = tuple(sorted(back, key=lambda new: new.key))
         gone = tuple(DecidedObject(slot, new.landed) for new in before.objects)
         listed = ReplacementList(gone, objects)
         return self._put(listed, record.slices, purpose=Purpose.UNDO, undoes=slot)

@@ -45,6 +45,7 @@ STORELESS = {
     "check": "all faults are its result: test_check.py",
     "retry": "asks a driver only",
     "publish": "needs publishers: test_publish.py",
+    "table": "needs publishers: unit/cli/look/test_table.py",
     "run": "waits for servers, with an end for --max-wait: unit/driver/test_patience.py",
     "backfill run": "as run",
     "ls": "has no group that names the store's endpoint: test_ls.py",
