@@ -195,7 +195,9 @@ def _offsets(key: str, body: bytes) -> Sequence[int]:
 @lru_cache(maxsize=1000)  # many schedules have the same dead letters
 def _of_parquet(body: bytes) -> Sequence[int]:
     # Arrow's threads cost more than they save for a handful of rows.
-    offsets: list[int] = pq.read_table(io.BytesIO(body), use_threads=False).column(0).to_pylist()
+    offsets: list[int] = pq.read_table(io.BytesIO(body), columns=["offset"], use_threads=False)[
+        "offset"
+    ].to_pylist()
     return offsets
 
 

@@ -22,6 +22,7 @@ from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.deps import DriverDeps
 from landfall.driver.core.observer import Observer
 from landfall.errors import LandfallError, Reason, Retry, SourceAway, Stalled
+from landfall.formats.columns import ENVELOPE
 from landfall.ledger import digest
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
@@ -304,10 +305,17 @@ def _as_text(offsets: tuple[int, ...]) -> bytes:
     return "".join(f"{offset}\n" for offset in offsets).encode()
 
 
+DEAD_LETTERS = pa.schema([*ENVELOPE, pa.field("error", pa.string())])
+
+
 @cache  # a few rows, and the same ones in many schedules
 def _as_parquet(offsets: tuple[int, ...]) -> bytes:
+    rows = [
+        {"topic": "t", "partition": 0, "offset": offset, "headers": [], "error": ""}
+        for offset in offsets
+    ]
     file = io.BytesIO()
-    pq.write_table(pa.table({"offset": pa.array(offsets, pa.int64())}), file)
+    pq.write_table(pa.Table.from_pylist(rows, DEAD_LETTERS), file)
     return file.getvalue()
 
 

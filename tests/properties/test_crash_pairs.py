@@ -25,7 +25,7 @@ from tests.support.examples import share
 from tests.support.ledger import merged
 
 Patch = pytest.MonkeyPatch
-SCHEDULES, CHUNKS = share(60), 3
+SCHEDULES, CHUNKS = max(share(60), 15), 3
 SEARCHED = 100
 """Schedules in one of which a broken rule must show."""
 VERBS: Mapping[Verb, int] = {
