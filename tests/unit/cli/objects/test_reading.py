@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from landfall.cli.objects.read_back import dead_letters, normalizer
+from landfall.formats.columns import ENVELOPE
 
 
 class Stream(io.BytesIO):
@@ -18,10 +19,13 @@ class Stream(io.BytesIO):
 
 
 def test_dead_letters_are_read_from_a_stream_that_cannot_seek() -> None:
-    file = io.BytesIO()
-    pq.write_table(pa.table({"offset": [7], "value": [b"no JSON"]}), file)
+    file, schema = io.BytesIO(), pa.schema([*ENVELOPE, pa.field("error", pa.string())])
+    row = {"topic": "t", "partition": 0, "offset": 7, "value": b"no JSON", "headers": []}
+    pq.write_table(pa.Table.from_pylist([{**row, "error": "json"}], schema), file)
 
-    assert list(dead_letters(Stream(file.getvalue()))) == [{"offset": 7, "value": b"no JSON"}]
+    (letter,) = dead_letters(Stream(file.getvalue()))
+
+    assert (letter["offset"], letter["value"], letter["error"]) == (7, b"no JSON", "json")
 
 
 def test_damaged_dead_letters_are_reported() -> None:
