@@ -19,7 +19,11 @@ from tests.support.kubernetes.stack import Stack
 from tests.support.pages.markdown import DOCS, ROOT, code
 from tests.support.pages.start_pages import Shell, steps
 
-pytestmark = [pytest.mark.timeout(1800, func_only=True), pytest.mark.xdist_group("node")]
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.timeout(1800, func_only=True),
+    pytest.mark.xdist_group("node"),
+]
 
 PAGE = DOCS / "start" / "cluster.md"
 NAMESPACE = "logs"
