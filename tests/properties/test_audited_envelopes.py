@@ -39,6 +39,7 @@ SINGLE = st.sampled_from(
     [
         *(None, True, 0, -5, 1.5, 10**18, "", "x", "5", "c", "d", "u", "insert", "DELETE"),
         *("__debezium_unavailable_value", '{"_id": {"$oid": "1"}}', '{"$numberLong": "7"}', "[]"),
+        *('{"_id": NaN, "v": [-Infinity, 0.10]}', '{"_id": "NaN\\ud83d"}', '{"_id": Infinity'),
     ]
 )
 VALUES = st.recursive(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
+from landfall_audit.half_pairs import without_halves
 from landfall_audit.payloads import AuditLeftOut, BadPayload, JsonNumber, Undecided, json_documents
 from landfall_audit.spec import ColumnSection, ColumnTypeName, DecodeSection, EnvelopeFieldsSection
 
@@ -37,6 +38,7 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _INT64 = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _NUMBER = re.compile(_INTEGER.pattern + r"(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _UNKNOWN = object()
+_DECODER = json.JSONDecoder(parse_int=JsonNumber, parse_float=JsonNumber, parse_constant=str)
 _TYPED = {"$oid", "$symbol", "$uuid", "$numberDecimal", "$binary", "$numberInt", "$numberLong"} | {
     *("$numberDouble", "$date", "$undefined")
 }
@@ -230,7 +232,16 @@ def _flattened(payload: Document | None, key: Key, reads: set[str]) -> Made:
 def _extended(text: object) -> Row:
     if not isinstance(text, str):
         raise BadPayload("a document that is no text")
+    if "NaN" in text or "Infinity" in text:  # which MongoDB writes without quotes
+        return _object(_plain(_with_constants(text)), "the document")
     return _object(_plain(json_documents.value_of(text.encode("utf-8", "replace"))), "the document")
+
+
+def _with_constants(text: str) -> Any:
+    try:
+        return _DECODER.decode(without_halves(text.encode("utf-8", "replace")).decode())
+    except (ValueError, RecursionError) as error:
+        raise BadPayload(f"no document: {error}") from None
 
 
 def _patch(description: Row) -> Row:

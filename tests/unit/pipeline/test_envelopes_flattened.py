@@ -1,5 +1,7 @@
 """``envelope: DebeziumFlattened``: records of ``ExtractNewRecordState`` as rows."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +9,15 @@ import pytest
 from landfall.errors import Stalled
 from tests.support.envelopes import COLUMNS, decoded, documents, rows
 
+FILE = Path(__file__).parent / "debezium/flattened-3.6.1.jsonl"
+MODES = {
+    "rewrite": 2,
+    "rewrite-with-tombstone": 3,
+    "tombstone": 2,
+    "delete-to-tombstone": 2,
+    "drop": 0,
+}
+"""Modes of deletions, and how many rows two deletions and a tombstone are in each."""
 AT = 1_795_233_600_000
 FLATTENED = {"envelope": "DebeziumFlattened"}
 KEY = {"format": "Json"}
@@ -56,6 +67,26 @@ def test_a_tombstone_is_a_deletion() -> None:
     assert rows(None, **FLATTENED) == [
         "debezium: a tombstone: set decode.key, and the deleted row is read of the key"
     ]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_records_of_debeziums_own_step_are_rows(mode: str) -> None:
+    lines = [json.loads(line) for line in FILE.read_text().splitlines()]
+    sent = [each for each in lines if each["mode"] == mode and "value" in each]
+
+    found = decoded(
+        [each["value"] for each in sent],
+        [each["key"] for each in sent],
+        columns=[*COLUMNS, DELETED],
+        key=KEY,
+        **FLATTENED,
+    )
+    assert found.columns is not None
+    rows_of = [(row["id"], row["_op"], row["_deleted"]) for row in found.columns.to_pylist()]
+
+    assert rows_of[:3] == [(1, "c", False), (1, "r", False), (1, "u", False)]
+    assert rows_of[3:] == [(1, "d", True)] * MODES[mode]
+    assert (len(found.bad), found.filtered) == (0, 1)  # a heartbeat
 
 
 def test_other_topics_of_debezium_are_left_out() -> None:

@@ -1,6 +1,7 @@
 """Documents of MongoDB in envelopes of Debezium: text, and patches without the document."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.support.envelopes import documents, rows
 
 SOURCE = {"connector": "mongodb", "ts_ms": 1_795_233_600_000, "collection": "orders"}
+FILE = Path(__file__).parent / "debezium/documents-3.6.1.jsonl"
 OID = "6560f3c29c1d4b0012ab34cd"
 KEYS = [{"id": json.dumps({"$oid": OID})}]
 KEY = {"format": "Json"}
@@ -78,6 +80,33 @@ def test_types_that_json_does_not_have_are_plain_values(value: object, plain: ob
     [row] = documents(change("c", {"_id": 1, "v": value}))
 
     assert (row["_id"], row["v"]) == (1, plain)
+
+
+def test_documents_of_debeziums_own_classes_are_rows() -> None:
+    made = [json.loads(line) for line in FILE.read_text().splitlines()]
+    changes = [change("c") | {"after": each["after"]} for each in made]
+    keys = [{"id": each["key"]} for each in made]
+
+    found = documents(*changes)
+    deleted = documents(*[change("d") for _ in made], keys=keys, key=KEY)
+
+    assert {each["name"]: row["v"] for each, row in zip(made, found, strict=True)} == {
+        "int32": -5,
+        "int64": 2**63 - 1,
+        "double": 1.5,
+        "nan": "NaN",
+        "decimal": "1.50",
+        "date": "2026-11-21T04:00:00.001000Z",
+        "binary": "AQI=",
+        "uuid": "AAAAAAAAQACAAAAAAAAAAQ==",
+        "null": None,
+        "undefined": None,
+        "symbol": "s",
+        "timestamp": {"$timestamp": {"t": 1, "i": 2}},
+        "nested": {"a": [1, {"b": OID}]},
+    }
+    assert [row["_id"] for row in found] == [row["_id"] for row in deleted]
+    assert {str(row["_id"]) for row in found} == {OID, "7", "k"}
 
 
 def test_numbers_stay_as_they_are_written() -> None:

@@ -8,7 +8,8 @@ common ones (``landfall.pipeline.common_values``):
 extended JSON                                           value
 ======================================================  ==========================================
 ``$oid``, ``$symbol``, ``$uuid``, ``$numberDecimal``    the text
-``$numberInt``, ``$numberLong``, ``$numberDouble``      the number; NaN and infinities are text
+``$numberInt``, ``$numberLong``, ``$numberDouble``      the number
+NaN, infinities                                         text
 ``$date``                                               ISO 8601 text with six digits after the
                                                         second
 ``$binary``                                             its base64
@@ -19,6 +20,7 @@ All other objects stay as they are. Sources: MongoDB, "Extended JSON", versions 
 3.6, ``io.debezium.connector.mongodb.JsonSerialization``.
 """
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -42,6 +44,7 @@ _INTEGER = re.compile(r"-?(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEEP_MARK = object()
+_CONSTANTS = (b"NaN", b"Infinity")
 
 
 class _Description(msgspec.Struct, gc=False, rename="camel"):
@@ -126,9 +129,19 @@ def _read(text: bytes) -> dict[str, Any]:
         return _VALUES.decode(text)
     except UNREADABLE:
         mended = without_half_pairs(text)
+        if any(name in mended for name in _CONSTANTS):
+            return _with_constants(mended)
         if mended == text:
             raise
     return _VALUES.decode(mended)
+
+
+def _with_constants(text: bytes) -> dict[str, Any]:
+    """Read a document with numbers that JSON does not have, which MongoDB writes without quotes."""
+    found = json.loads(text, parse_constant=str, parse_float=_as_written)
+    if not isinstance(found, dict):
+        raise ValueError("no object")  # noqa: TRY004  # as any other text that is no document
+    return found
 
 
 def _plain(value: Any) -> Any:
