@@ -40,6 +40,7 @@ from landfall.pipeline.decoders.envelopes.opened import (
     OpenedEnvelope,
     Skipped,
     completed,
+    deleted_by_tombstone,
     inside_schema,
     kind_of,
     meta_of,
@@ -102,9 +103,7 @@ class ByFields:
         """Return the row of a deletion that has nothing else. Raises as ``Opener.read``."""
         if not self.is_deleted_by_tombstone:
             raise Skipped
-        if not self.has_keys:
-            raise Bad("a tombstone: set decode.key, and the deleted row is read of the key")
-        return OpenedEnvelope(b"{}", meta_of("d"), KeyRule.ABSENT)
+        return deleted_by_tombstone(has_keys=self.has_keys)
 
     def read(self, payload: bytes) -> OpenedEnvelope:
         """Return the row of a payload. Raises as ``Opener.read``."""

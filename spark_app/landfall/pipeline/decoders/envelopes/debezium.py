@@ -20,11 +20,10 @@ class ``io.debezium.data.Envelope``.
 """
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
-from landfall.pipeline.bounded_cache import BoundedCache
 from landfall.pipeline.decoders.envelopes import mongodb
 from landfall.pipeline.decoders.envelopes.opened import (
     ABSENT,
@@ -40,7 +39,7 @@ from landfall.pipeline.decoders.envelopes.opened import (
     meta_of,
 )
 from landfall.pipeline.decoders.envelopes.schemas import ConnectTypes
-from landfall.pipeline.decoders.envelopes.unavailable import UnavailableValues
+from landfall.pipeline.decoders.envelopes.unavailable import without_unavailable
 
 _HEARTBEAT = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _TRANSACTION = frozenset({"status", "id", "event_count", "data_collections"})
@@ -87,7 +86,6 @@ class Debezium:
     types: ConnectTypes
     has_keys: bool
     name: str = "debezium"
-    _problems: BoundedCache[bytes, str] = field(default_factory=BoundedCache, repr=False)
 
     def tombstone(self) -> OpenedEnvelope:
         """Return nothing: a deletion sends ``op`` d before it."""
@@ -97,12 +95,12 @@ class Debezium:
         """Return the row of a change. Raises as ``Opener.read``."""
         change, problem = _CHANGE.decode(payload), ""
         if change.op is None and (inside := bytes(change.payload)):
-            problem, payload = self._problem(bytes(change.schema)), inside
+            problem, payload = self.types.problem(bytes(change.schema)), inside
             if payload == b"null":
                 raise Skipped
             change = _CHANGE.decode(payload)
         if change.op is None:
-            raise without_op(payload)
+            raise _without_op(payload)
         if change.op not in LETTERS:
             raise Bad(_NO_ROWS.get(change.op, f"op {change.op!r:.20} is unknown"))
         source = _SOURCE.decode(change.source)
@@ -114,14 +112,8 @@ class Debezium:
             if source.ts_ms is not None:
                 meta += b',"_source_ts":%d' % source.ts_ms
             meta += b',"_source":' + bytes(change.source)
-        row, marked = UnavailableValues(self.columns).without(opened.row)
+        row, marked = without_unavailable(opened.row, self.columns)
         return OpenedEnvelope(row, meta + marked, opened.of_key)
-
-    def _problem(self, schema: bytes) -> str:
-        known = self._problems.get(schema)
-        if known is None:
-            known = self._problems.add(schema, self.types.problem(schema), len(schema))
-        return known
 
     def _row(self, change: _Change, *, is_mongodb: bool) -> OpenedEnvelope:
         """Return the row that a change has.
@@ -157,7 +149,7 @@ class Debezium:
         return OpenedEnvelope(b"{}", meta + b',"_patch":' + patch, KeyRule.DOCUMENT)
 
 
-def without_op(payload: bytes) -> Exception:
+def _without_op(payload: bytes) -> Exception:
     """Return why an object without a letter is no change."""
     names = DOCUMENT.decode(payload).keys()
     if is_expected(names):

@@ -22,11 +22,10 @@ but the record does not have, makes it bad, and the reason names the setting tha
 Source: Debezium 3.6, "New Record State Extraction" and ``io.debezium.transforms``.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
-from landfall.pipeline.bounded_cache import BoundedCache
 from landfall.pipeline.decoders.envelopes.debezium import is_expected
 from landfall.pipeline.decoders.envelopes.opened import (
     DOCUMENT,
@@ -41,10 +40,10 @@ from landfall.pipeline.decoders.envelopes.opened import (
     KeyRule,
     OpenedEnvelope,
     Skipped,
-    meta_of,
+    deleted_by_tombstone,
 )
 from landfall.pipeline.decoders.envelopes.schemas import ConnectTypes
-from landfall.pipeline.decoders.envelopes.unavailable import UnavailableValues
+from landfall.pipeline.decoders.envelopes.unavailable import without_unavailable
 
 _OP, _DELETED, _SOURCE_TS = "__op", "__deleted", "__source_ts_ms"
 _ADDED = {OP: (_OP, "op"), SOURCE_TS: (_SOURCE_TS, "source.ts_ms")}
@@ -60,7 +59,6 @@ class Flattened:
     types: ConnectTypes
     has_keys: bool
     name: str = "debezium"
-    _problems: BoundedCache[bytes, str] = field(default_factory=BoundedCache, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse a column that no record has.
@@ -76,15 +74,13 @@ class Flattened:
 
     def tombstone(self) -> OpenedEnvelope:
         """Return the row of a deletion that has nothing else. Raises as ``Opener.read``."""
-        if not self.has_keys:
-            raise Bad("a tombstone: set decode.key, and the deleted row is read of the key")
-        return OpenedEnvelope(b"{}", meta_of("d"), KeyRule.ABSENT)
+        return deleted_by_tombstone(has_keys=self.has_keys)
 
     def read(self, payload: bytes) -> OpenedEnvelope:
         """Return the row of a record. Raises as ``Opener.read``."""
         document, problem = DOCUMENT.decode(payload), ""
         if document.keys() == {"schema", "payload"}:
-            problem = self._problem(bytes(document["schema"]))
+            problem = self.types.problem(bytes(document["schema"]), of_row=True)
             if bytes(document["payload"]) == b"null":
                 return self.tombstone()
             document = DOCUMENT.decode(document["payload"])
@@ -100,17 +96,11 @@ class Flattened:
         if problem:
             raise Bad(problem)
         meta = self._meta(document, letter or ("d" if is_deleted else None), is_deleted=is_deleted)
-        row, marked = UnavailableValues(self.columns).without(ENCODE(document))
+        row, marked = without_unavailable(ENCODE(document), self.columns)
         is_completed = is_deleted and self.has_keys
         return OpenedEnvelope(
             row, meta + marked, KeyRule.ABSENT if is_completed else KeyRule.NOTHING
         )
-
-    def _problem(self, schema: bytes) -> str:
-        known = self._problems.get(schema)
-        if known is None:
-            known = self._problems.add(schema, self.types.problem(schema, of_row=True), len(schema))
-        return known
 
     def _meta(self, document: Document, letter: str | None, *, is_deleted: bool) -> bytes:
         """Take the time out of a record, and return the members that its row has.

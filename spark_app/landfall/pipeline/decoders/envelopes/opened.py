@@ -86,6 +86,20 @@ def meta_of(op: str) -> bytes:
     return b'"_op":"%s","_deleted":%s' % (op.encode(), LETTERS[op])
 
 
+def deleted_by_tombstone(*, has_keys: bool) -> OpenedEnvelope:
+    """Return the row of a deletion that has nothing but the key of its record.
+
+    Args:
+        has_keys: whether keys are decoded.
+
+    Raises:
+        Bad: they are not.
+    """
+    if not has_keys:
+        raise Bad("a tombstone: set decode.key, and the deleted row is read of the key")
+    return OpenedEnvelope(b"{}", meta_of("d"), KeyRule.ABSENT)
+
+
 def completed(row: bytes, key: bytes) -> bytes:
     """Return a row with the members of a key that it lacks, or that are null in it.
 

@@ -9,11 +9,12 @@ Sources: Debezium 3.6, "PostgreSQL connector", "Data type mappings"; Kafka 4.3,
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
 from landfall.api.spec import ColumnType, ColumnUnit, DecimalEncoding, ValueType
+from landfall.pipeline.bounded_cache import BoundedCache
 from landfall.pipeline.decoders.typed_columns import TypedColumn
 
 _DEBEZIUM, _CONNECT = "io.debezium.time.", "org.apache.kafka.connect.data."
@@ -58,6 +59,9 @@ class ConnectTypes:
     """
 
     columns: Mapping[str, tuple[str, ValueType]]
+    _problems: BoundedCache[tuple[bytes, bool], str] = field(
+        default_factory=BoundedCache, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, columns: Sequence[TypedColumn]) -> "ConnectTypes":
@@ -72,6 +76,13 @@ class ConnectTypes:
             schema: the schema as JSON, ``null`` if there is none.
             of_row: whether it is the schema of the row itself, and of no envelope.
         """
+        known = self._problems.get((schema, of_row))
+        if known is None:
+            found = self._problem(schema, of_row=of_row)
+            known = self._problems.add((schema, of_row), found, len(schema))
+        return known
+
+    def _problem(self, schema: bytes, *, of_row: bool) -> str:
         try:
             envelope = _SCHEMA.decode(schema)
         except (msgspec.DecodeError, RecursionError) as error:

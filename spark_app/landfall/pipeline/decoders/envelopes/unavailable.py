@@ -7,7 +7,7 @@ Source: Debezium 3.6, ``io.debezium.connector.postgresql.PostgresValueConverter`
 """
 
 import base64
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
 
 from landfall.pipeline.decoders.envelopes.opened import DOCUMENT, ENCODE, UNAVAILABLE, Bad
 
@@ -27,35 +27,29 @@ _VALUES = frozenset(
 """Debezium's default ``unavailable.value.placeholder``, in values of each type."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnavailableValues:
-    """Takes such values out of rows.
+def without_unavailable(row: bytes, columns: AbstractSet[str]) -> tuple[bytes, bytes]:
+    """Return a row without such values, and the member that names them, if there are any.
 
-    Attributes:
+    Args:
+        row: a JSON object.
         columns: the names of the row that typed columns are read from, and ``_unavailable``.
+
+    Raises:
+        Bad: a column reads one, and none reads ``_unavailable``.
     """
-
-    columns: frozenset[str]
-
-    def without(self, row: bytes) -> tuple[bytes, bytes]:
-        """Return a row without such values, and the member that names them, if there are any.
-
-        Raises:
-            Bad: a column reads one, and none reads ``_unavailable``.
-        """
-        if _PLACEHOLDER not in row and _BASE64 not in row and _BYTES not in row:
-            return row, b""
-        document = DOCUMENT.decode(row)
-        missing = [name for name, value in document.items() if bytes(value) in _VALUES]
-        lost = [name for name in missing if name in self.columns]
-        if lost and UNAVAILABLE not in self.columns:
-            raise Bad(
-                f"column {lost[0]}: its value was not logged, for the change left it alone; "
-                "declare a column {name: _unavailable, type: List, items: {type: String}}, or "
-                "set REPLICA IDENTITY FULL for the table"
-            )
-        if not missing:
-            return row, b""
-        gone = frozenset(missing)
-        kept = {name: value for name, value in document.items() if name not in gone}
-        return ENCODE(kept), b',"_unavailable":' + ENCODE(missing)
+    if _PLACEHOLDER not in row and _BASE64 not in row and _BYTES not in row:
+        return row, b""
+    document = DOCUMENT.decode(row)
+    missing = [name for name, value in document.items() if bytes(value) in _VALUES]
+    lost = [name for name in missing if name in columns]
+    if lost and UNAVAILABLE not in columns:
+        raise Bad(
+            f"column {lost[0]}: its value was not logged, for the change left it alone; "
+            "declare a column {name: _unavailable, type: List, items: {type: String}}, or "
+            "set REPLICA IDENTITY FULL for the table"
+        )
+    if not missing:
+        return row, b""
+    gone = frozenset(missing)
+    kept = {name: value for name, value in document.items() if name not in gone}
+    return ENCODE(kept), b',"_unavailable":' + ENCODE(missing)
