@@ -11,17 +11,22 @@ DESTINATION_END = "//"
 """What a route writes between destination and output partition; no folder has an empty name."""
 
 
-def check_directories(path: str) -> None:
+def check_directories(path: str, shown: str | None = None) -> None:
     """Return if the path is one or more folder names separated by ``/``.
+
+    Args:
+        path: the folders.
+        shown: what errors quote; by default the path.
 
     Raises:
         ValueError: a folder name is empty, ``.`` or ``..``, or contains a control character or a
             lone surrogate, which UTF-8 cannot encode.
     """
+    shown = path if shown is None else shown
     if any(part in {"", ".", ".."} for part in path.split("/")):
-        raise ValueError(f"not directories below the output root: {path!r}")
+        raise ValueError(f"not directories below the output root: {shown!r}")
     if any(unicodedata.category(char) in {"Cc", "Cs"} for char in path):
-        raise ValueError(f"control characters in {path!r}")
+        raise ValueError(f"control characters in {shown!r}")
 
 
 def check_destination(destination: str) -> None:

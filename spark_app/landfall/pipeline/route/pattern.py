@@ -127,11 +127,11 @@ def parse_pattern(text: str) -> Pattern:
     # text is checked here.
     sample = pattern.render(PatternInput("topic", 0, EPOCH, ("value",) * len(pattern.fields)))
     try:
-        check_directories(sample)
+        check_directories(sample, shown=text)
     except ValueError as error:
         stripped = text.strip("/")
         hint = f", did you mean {stripped!r}?" if stripped not in {"", text} else ""
-        raise ValueError(str(error).replace(repr(sample), repr(text)) + hint) from None
+        raise ValueError(f"{error}{hint}") from None
     if not fits(sample):
         raise ValueError(f"directories too long: {text!r}")
     return pattern
