@@ -236,8 +236,9 @@ def ends(words: str) -> frozenset[ExitCode]:
     first = words.partition(" ")[0]
     purpose = next(title for title, names in COMMANDS.items() if first in names)
     below = [_ENDS[name] for name in _ENDS.keys() - COMMANDS if name.startswith(f"{words} ")]
-    own = _ENDS.get(words, frozenset()) if below else _ENDS.get(words, _ENDS.get(first))
-    return (own if own is not None else _ENDS[purpose]).union(*below)
+    if words in _ENDS or below:
+        return _ENDS.get(words, frozenset()).union(*below)
+    return _ENDS.get(first, _ENDS[purpose])
 
 
 def _exit_codes(words: str) -> str:
