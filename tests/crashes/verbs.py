@@ -1,7 +1,7 @@
 """The verbs about replaced objects and dead letters, and which came through in a schedule.
 
 A person takes back, gives up or leaves out by a command what no driver may decide. A message that
-names such a command is only true if the command works, whatever else happens: each of them is
+names such a command is only true if the command works among all other features: each of them is
 played where features meet (``tests.crashes.pairs``), and found once it came through.
 """
 

@@ -2,7 +2,7 @@
 
 The cluster, Kafka and S3 of the session stand for those that the first commands of its last section
 start. What a reader fills in is filled in here: addresses, keys, sizes that fit a small node, and a
-``maxAge`` for which nobody waits five minutes.
+``maxAge`` of seconds instead of five minutes.
 """
 
 import os
@@ -60,7 +60,7 @@ def filled(text: str, stack: Stack) -> str:
 
 
 def in_order(page: Path) -> list[str]:
-    """The commands of the page, as somebody types them who begins with its last section."""
+    """The commands of the page, as they are typed if its last section is followed first."""
     typed = [command for command, _ in steps(page) if not command.startswith(STARTED)]
     below = next(n for n, command in enumerate(typed) if command.startswith("helm install"))
     return [*typed[below:], *typed[:below]]

@@ -20,7 +20,6 @@ import landfall_audit.memory_limit
 from landfall import memory_limit
 from landfall.cli.objects.read_back import dead_letters
 from landfall.formats.avro import landed as avroreader
-from landfall.formats.columns import ENVELOPE
 from landfall.formats.orc import OrcFormat
 from landfall.formats.parquet import ParquetFormat
 from landfall.formats.parquet.parts import ParquetReader
@@ -30,6 +29,8 @@ from landfall.memory_limit import bounded, steps
 from landfall_audit.objects.rows import _columns as audited
 from tests.support.payloads.column_bombs import dictionary_bomb
 from tests.support.payloads.file_records import MemoryFile
+from tests.unit.task.test_dead_letters import GOOD
+from tests.unit.task.test_dead_letters import dead_letters as dead_letters_at
 
 TOO_MUCH = "needs more than 64 MiB of memory to be unpacked"
 MUCH = 4 << 30
@@ -50,14 +51,6 @@ def parquet_file() -> bytes:
     columns = {"offset": [1], "timestamp": pa.array([0], pa.timestamp("ms")), "headers": nothing}
     rows = {**columns, "key": pa.array([b"k"]), "value": pa.array([b"{}"])}
     pq.write_table(pa.table(rows), sink)
-    return sink.getvalue()
-
-
-def dead_letters_file() -> bytes:
-    sink = io.BytesIO()
-    schema = pa.schema([*ENVELOPE, pa.field("error", pa.string())])
-    row = {"topic": "t", "partition": 0, "offset": 1, "headers": [], "error": "no JSON"}
-    pq.write_table(pa.Table.from_pylist([row], schema), sink)
     return sink.getvalue()
 
 
@@ -99,7 +92,7 @@ READERS: dict[str, Callable[[], object]] = {
     "Avro, columns": lambda: [*avroreader.batches(io.BytesIO(avro_file()))],
     "records of other groups": lambda: [*of_parquet(io.BytesIO(parquet_file()), is_sorted=False)],
     "sorted ones": lambda: [*of_parquet(io.BytesIO(parquet_file()), is_sorted=True)],
-    "dead letters": lambda: [*dead_letters(io.BytesIO(dead_letters_file()))],
+    "dead letters": lambda: [*dead_letters(io.BytesIO(dead_letters_at([GOOD])))],
     "audit": lambda: of_the_audit(parquet_file()),
 }
 

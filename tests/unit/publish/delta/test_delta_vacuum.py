@@ -74,7 +74,7 @@ def paths(folder: Path) -> set[str]:
 
 @pytest.fixture(params=[False, True], ids=["apart", "around"])
 def lived(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lived:
-    """Landed, merged, undone, merged again, changed by another engine, and behind by an object."""
+    """Merged, undone, merged again, changed by another engine; the table lacks the last object."""
     is_around: bool = request.param
     then = time.time() - AGE_SECONDS
     monkeypatch.setattr(delta, "time", SimpleNamespace(time=lambda: then))
