@@ -17,7 +17,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit sbom crds fmt check docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence newcomer chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit sbom crds fmt check check-types check-docs check-native check-words check-imports docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite kill-suite pages-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence newcomer chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,13 +101,21 @@ size: setup ## Print how large the product is, by room (lines of code, without d
 check: setup ## Check format, lint, types, import contracts, dependencies, documentation
 	@test ! -e operator/__init__.py -a ! -e tests/operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator: remove it"; exit 1; }
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
+	@$(MAKE) -s -j2 --output-sync check-types check-docs check-native check-words check-imports
+
+# Types take longest, so they begin first, and the other checks run beside them.
+check-types:
 	@$(BIN)/mypy -m main -p landfall -p landfall_audit -p landfall_migrate -p landfall_operator -p pyspark_landfall -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench -p tests.fuzz -p tests.hostile -p tests.times
+check-docs:
+	@$(MKDOCS) build --strict > .venv/mkdocs.log 2>&1 || { cat .venv/mkdocs.log; exit 1; }
+check-native:
 	@! command -v cargo > /dev/null || { cd native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings > ../.venv/clippy.log 2>&1 || { cat ../.venv/clippy.log; exit 1; }; }
+check-words:
 	@$(BIN)/python -m dev.glossary
 	@$(BIN)/python -m dev.words > .venv/words.log || { grep "more than" .venv/words.log; exit 1; }
+check-imports:
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
 	@(for folder in . audit migrate; do (cd $$folder && $(abspath $(BIN))/deptry -o /dev/null $$([ $$folder = . ] && echo operator spark_app || echo .)) || exit 1; done) 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
-	@$(MKDOCS) build --strict > .venv/mkdocs.log 2>&1 || { cat .venv/mkdocs.log; exit 1; }
 
 docs: setup ## Serve the documentation as a site, at http://127.0.0.1:8000 (PORT=n)
 	@$(MKDOCS) serve --dev-addr 127.0.0.1:$(or $(PORT),8000)
@@ -128,7 +136,7 @@ test: ready .venv/spark.jsa check ## Run the checks, and the tests that need lit
 	@$(PYTEST) $(PARALLEL) -m "not full and not rest" $(CORE)
 endif
 
-test-rest: export LANDFALL_EXAMPLES = full
+test-rest: export LANDFALL_EXAMPLES ?= full
 test-rest: ready tools ## Run what `make test` leaves out: laws with all inputs, searches for broken rules, tests of commands and pages, all servers, Kubernetes, Helm, other programs' readers
 	@$(PYTEST) $(PARALLEL) -m "not full" --rest-of "$(CORE)" $(REST) $(LAWS)
 
@@ -171,6 +179,12 @@ files-suite: ready ## Land 100,000 files of other programs, late, half written, 
 
 lease-suite: ready ## Let takers race for files while they and drivers are killed, on a real store and in Airflow (20 minutes)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_leases.py tests/integration/test_airflow_files.py
+
+kill-suite: ready ## Kill and freeze drivers that hand over and end ranges, and a broker under load (ten minutes)
+	@$(PYTEST) -n0 -v -m full tests/integration/test_handover.py tests/integration/test_closed_ranges.py tests/integration/test_chaos_load.py
+
+pages-suite: ready ## Follow the Start pages one after another in one shell, as printed (a quarter of an hour)
+	@$(PYTEST) -n0 -v -m full tests/integration/test_tutorial_pages.py
 
 replacing-suite: ready ## Let a few turns of chaos-replace kill drivers that merge and sort objects, always the same ones (a minute or two)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_chaos_replacing.py

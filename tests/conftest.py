@@ -145,14 +145,19 @@ def _stop_left_behind() -> None:
 
 def _stop(state: Path) -> None:
     for folder in (state / STACK, state / CHAOS, state):
-        for kind in SERVERS:
-            if (folder / kind.name).exists():
-                Server(kind, folder).down(at_once=True)
-        for cluster in KINDS:
-            if cluster(folder).home.exists():
-                cluster(folder).down()
+        stop_servers(folder)
     _kill_all_of(state)
     shutil.rmtree(state, ignore_errors=True)
+
+
+def stop_servers(state: Path) -> None:
+    """Stop the servers and the cluster that run in a state folder."""
+    for kind in SERVERS:
+        if (state / kind.name).exists():
+            Server(kind, state).down(at_once=True)
+    for cluster in KINDS:
+        if cluster(state).home.exists():
+            cluster(state).down()
 
 
 def _kill_all_of(state: Path) -> None:

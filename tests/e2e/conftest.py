@@ -12,9 +12,20 @@ import pytest
 
 from dev.servers.cache import MissingTool
 from dev.tour.place import TourPlace
-from tests.conftest import SESSION, STACK
+from tests.conftest import SESSION, STACK, stop_servers
 from tests.support.kubernetes.live_group import LiveGroup
 from tests.support.kubernetes.stack import Stack
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Stop the cluster when nobody needs it: an idle node takes a tenth of a core."""
+    if nextitem and _needs_node(item) and not _needs_node(nextitem):
+        stop_servers(Path(os.environ[SESSION]) / STACK)
+
+
+def _needs_node(item: pytest.Item) -> bool:
+    group = item.get_closest_marker("xdist_group")
+    return group is not None and group.args[0] == "node"
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,11 @@ from tests.support.audit.independent_audit import data_keys
 from tests.support.kubernetes.live_group import NAME, PARTITIONS, SOUND, LiveGroup
 from tests.support.landing.group import land
 
-pytestmark = [pytest.mark.timeout(1200, func_only=True), pytest.mark.xdist_group("node")]
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.timeout(1200, func_only=True),
+    pytest.mark.xdist_group("node"),
+]
 
 ROWS = 500 * PARTITIONS
 WRONG: dict[str, Any] = {"route": {"pattern": "dt={date}", "timezone": "America/New_York"}}

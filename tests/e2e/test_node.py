@@ -62,6 +62,7 @@ def test_a_second_up_changes_nothing(new_cluster: NewCluster) -> None:
     assert not list((cluster.home / "log").glob("*.previous"))
 
 
+@pytest.mark.full
 def test_two_clusters_run_side_by_side(new_cluster: NewCluster) -> None:
     one, other = new_cluster("one"), new_cluster("other")
 
@@ -89,6 +90,7 @@ def test_down_leaves_only_logs_and_images(new_cluster: NewCluster) -> None:
     }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("daemon", ["node", "etcd", "containerd", "kubelet"])
 def test_up_repairs_a_cluster_with_a_killed_daemon(new_cluster: NewCluster, daemon: str) -> None:
     cluster = new_cluster("one")
@@ -103,6 +105,7 @@ def test_up_repairs_a_cluster_with_a_killed_daemon(new_cluster: NewCluster, daem
     assert _leftovers(cluster) == []
 
 
+@pytest.mark.full
 def test_down_cleans_up_after_all_daemons_were_killed(new_cluster: NewCluster) -> None:
     cluster = new_cluster("one")
     before = _machine_state()
@@ -117,6 +120,7 @@ def test_down_cleans_up_after_all_daemons_were_killed(new_cluster: NewCluster) -
     assert (_leftovers(cluster), cluster.home.exists()) == ([], False)
 
 
+@pytest.mark.full
 def test_images_are_not_loaded_into_a_cluster_that_the_user_brought(
     new_cluster: NewCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ def test_an_applied_group_lands_and_reports_its_status(
     }
 
 
+@pytest.mark.full
 def test_an_executor_without_the_secret_cannot_join_a_driver(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_for_commit()
@@ -71,6 +72,7 @@ def test_a_killed_driver_is_restarted_and_loses_nothing(group: LiveGroup, topic:
     assert group.running("driver").isdisjoint(killed)
 
 
+@pytest.mark.full
 def test_a_killed_executor_is_replaced(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_for_commit()
@@ -106,6 +108,7 @@ def test_a_new_generation_takes_over_under_load(group: LiveGroup, topic: str) ->
     }
 
 
+@pytest.mark.full
 def test_replicas_change_without_a_new_driver(group: LiveGroup, topic: str) -> None:
     group.apply()
     group.wait_for_commit()
@@ -138,6 +141,7 @@ def test_a_deleted_group_drains_and_leaves_its_data(group: LiveGroup, topic: str
     assert (group.audit(), group.scene.findings()) == SOUND
 
 
+@pytest.mark.full
 def test_wrong_keys_of_the_store_are_reported(group: LiveGroup, topic: str) -> None:
     group.apply(secret="wrong")
 

@@ -40,6 +40,7 @@ def wait_without_pods(group: LiveGroup) -> None:
     )
 
 
+@pytest.mark.full
 def test_a_scheduled_group_scales_to_zero_and_back(group: LiveGroup, topic: str) -> None:
     group.apply(schedule=EVERY_TWO_MINUTES, upgrade={"rollback": {"window": "1s"}})
     wait_until_asleep(group, after_runs=0)
@@ -74,6 +75,7 @@ def test_a_request_wakes_a_sleeping_group(group: LiveGroup, topic: str) -> None:
     wait_until_asleep(group, after_runs=0)
 
 
+@pytest.mark.full
 def test_a_group_of_quiet_topics_scales_to_zero_and_looks(group: LiveGroup, topic: str) -> None:
     idle = {"scaleToZero": "5s", "lookEvery": "15s"}
     group.apply(idle=idle, upgrade={"rollback": {"window": "1s"}})

@@ -8,7 +8,11 @@ import pytest
 from tests.support.audit.independent_audit import data_keys, events
 from tests.support.kubernetes.live_group import NAME, PARTITIONS, SOUND, LiveGroup
 
-pytestmark = [pytest.mark.timeout(1200, func_only=True), pytest.mark.xdist_group("node")]
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.timeout(1200, func_only=True),
+    pytest.mark.xdist_group("node"),
+]
 
 OF_PARTITION = 500
 ROWS = OF_PARTITION * PARTITIONS

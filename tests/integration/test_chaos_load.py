@@ -106,6 +106,7 @@ def test_acknowledged_records_land_once_and_aborted_ones_never(
     assert produced.progress.sent == produced.progress.acknowledged + produced.progress.aborted
 
 
+@pytest.mark.full
 def test_acknowledged_records_are_in_kafka_once_after_the_broker_was_killed_twice(
     own_server: Callable[[ServerKind], Server], tmp_path: Path
 ) -> None:

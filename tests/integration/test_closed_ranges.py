@@ -67,7 +67,13 @@ def test_hours_are_landed_one_after_the_other(scene: Scene) -> None:
 
 
 @pytest.mark.xdist_group("drivers")
-@pytest.mark.parametrize(("step", "ended"), [("before create RUN", 0), ("after create RUN", 1)])
+@pytest.mark.parametrize(
+    ("step", "ended"),
+    [
+        ("before create RUN", 0),
+        pytest.param("after create RUN", 1, marks=pytest.mark.full),
+    ],
+)
 def test_a_command_that_is_killed_is_run_again_and_ends_the_range_once(
     scene: Scene, processes: Processes, step: str, ended: int
 ) -> None:

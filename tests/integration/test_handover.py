@@ -79,6 +79,7 @@ def test_a_hand_over_and_back_lands_all_once(
     assert scene.faults() == []
 
 
+@pytest.mark.full
 def test_a_kill_of_the_driver_that_hands_over_loses_and_repeats_nothing(
     scene: Scene, topic: str, processes: Processes
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_kill_of_the_driver_that_hands_over_loses_and_repeats_nothing(
     assert scene.faults() == []
 
 
+@pytest.mark.full
 def test_a_kill_of_the_driver_that_takes_over_loses_and_repeats_nothing(
     scene: Scene, topic: str, processes: Processes
 ) -> None:
@@ -118,6 +120,7 @@ def test_a_kill_of_the_driver_that_takes_over_loses_and_repeats_nothing(
     assert scene.faults() == []
 
 
+@pytest.mark.full
 def test_a_frozen_driver_that_is_fenced_changes_nothing_and_says_so(
     scene: Scene, topic: str, processes: Processes, context: SparkContext
 ) -> None:

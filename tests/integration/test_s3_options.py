@@ -102,7 +102,7 @@ def test_a_lock_without_versions_keeps_the_object_that_is_there(
         monkeypatch.setenv(name, value)
     bucket = Bucket(s3, f"locked-{uuid4().hex}")
     s3.client.create_bucket(Bucket=bucket.name, ObjectLockEnabledForBucket=True)
-    store = store_in(bucket, objectLock={"mode": "Governance", "retain": "1s"})
+    store = store_in(bucket, objectLock={"mode": "Governance", "retain": "1d"})
 
     probe(store)
 

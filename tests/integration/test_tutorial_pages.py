@@ -18,7 +18,7 @@ from tests.support.pages.hourly_etl import without_times
 from tests.support.pages.markdown import ROOT
 from tests.support.pages.start_pages import PAGES, Shell, steps, unexpected
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.full, pytest.mark.xdist_group("spark"), pytest.mark.timeout(3600)]
 
 FOLLOWED = [page for page in PAGES if page.stem != "cluster"]
 """In the order of the navigation. The other one needs a node: ``tests/e2e/test_cluster_page.py``.

@@ -6,6 +6,7 @@
 profile     inputs         which             used by
 =========== ============== ================= =====================================
 ``desk``    a tenth        always the same   ``make test``, and ``pytest``
+``ci``      a quarter      always the same   ``make test-rest`` in CI
 ``full``    all            always the same   ``make test-rest``
 ``search``  all            others each time  ``make properties``
 =========== ============== ================= =====================================
@@ -27,7 +28,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 VARIABLE = "LANDFALL_EXAMPLES"
-DESK_SHARE = 10
+PARTS = {"desk": 10, "ci": 4}
+"""By profile, which part of the inputs is tried, as the number of such parts; else all are."""
 FEWEST = 5
 """Inputs that are tried in each profile, if there are as many."""
 
@@ -36,6 +38,7 @@ class Profile(StrEnum):
     """A number and a choice of inputs."""
 
     DESK = "desk"
+    CI = "ci"
     FULL = "full"
     SEARCH = "search"
 
@@ -47,9 +50,8 @@ def chosen() -> Profile:
 
 def share(inputs: int, profile: Profile | None = None) -> int:
     """How many of these inputs are tried."""
-    if (profile or chosen()) is not Profile.DESK:
-        return inputs
-    return max(inputs // DESK_SHARE, min(inputs, FEWEST))
+    parts = PARTS.get(profile or chosen(), 1)
+    return max(inputs // parts, min(inputs, FEWEST))
 
 
 def settings_of(profile: Profile) -> settings:

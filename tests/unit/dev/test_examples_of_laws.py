@@ -28,11 +28,13 @@ ROOT = Path(__file__).parents[3]
         (Profile.DESK, 300, 30),
         (Profile.DESK, 15, 5),
         (Profile.DESK, 3, 3),
+        (Profile.CI, 300, 75),
+        (Profile.CI, 15, 5),
         (Profile.FULL, 300, 300),
         (Profile.SEARCH, 300, 300),
     ],
 )
-def test_a_desk_tries_a_tenth_and_never_next_to_nothing(
+def test_a_profile_tries_its_part_and_never_next_to_nothing(
     profile: Profile, inputs: int, tried: int
 ) -> None:
     assert share(inputs, profile) == tried
@@ -51,6 +53,7 @@ def test_only_a_search_tries_other_inputs_each_time() -> None:
         ({"CI": "true"}, Profile.DESK),
         ({VARIABLE: "search"}, Profile.SEARCH),
         ({VARIABLE: "full"}, Profile.FULL),
+        ({VARIABLE: "ci"}, Profile.CI),
     ],
 )
 def test_the_environment_chooses(

@@ -184,7 +184,9 @@ def proxy_of(settings: spec.S3Access) -> str | None:
 
 def region_of(settings: spec.S3Access) -> str | None:
     """The region that requests are signed for; None if nothing names one."""
-    configured: str | None = _session(settings, None).get_config_variable("region")
+    # The session sends nothing, so it needs none of the handlers, which take 15 ms to register.
+    session = Session(profile=settings.profile, include_builtin_handlers=False)
+    configured: str | None = session.get_config_variable("region")
     return settings.region or configured or ("us-east-1" if settings.endpoint else None)
 
 
