@@ -67,15 +67,15 @@ def main(arguments: argparse.Namespace, environment: Mapping[str, str]) -> ExitC
         code = run_group(group, _options(group, arguments, environment), termination.update)
         return termination.write_exit(code)
     except Stalled as stalled:
-        log.error("cannot run", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # a trace would add nothing
+        log.error("driver ended", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # a trace would add nothing
         termination.write(f"{stalled.reason}: {stalled}")
         return ExitCode.USAGE if stalled.reason in _OF_THE_SPEC else ExitCode.STALLED
     except StoreDenied as denied:
-        log.error("cannot run", extra={"reason": Reason.STORE_DENIED, "why": str(denied)})  # noqa: TRY400  # as above
+        log.error("driver ended", extra={"reason": Reason.STORE_DENIED, "why": str(denied)})  # noqa: TRY400  # as above
         termination.write(f"{Reason.STORE_DENIED}: {denied}")
         return ExitCode.STALLED
     except Retry as error:
-        log.error("cannot run", extra={"reason": "Unavailable", "why": str(error)})  # noqa: TRY400  # as above
+        log.error("driver ended", extra={"reason": "Unavailable", "why": str(error)})  # noqa: TRY400  # as above
         termination.write(f"{ExitCode.UNAVAILABLE.name}: {error}")
         return ExitCode.UNAVAILABLE
     except Exception as error:  # a bug: the pod ends with it, and Kubernetes restarts it
@@ -128,7 +128,7 @@ def _local_token_file(name: str | None) -> Path | None:
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as made:
             made.write(secrets.token_urlsafe(32))
     except OSError as error:
-        log.warning("no token for the pod's own requests", extra={"why": error.strerror})
+        log.warning("token of the pod not read", extra={"why": error.strerror})
         return None
     return file
 

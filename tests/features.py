@@ -77,7 +77,7 @@ FEATURES = {
         "memory_limit",
         "unit/test_distribution",
         "unit/test_errors",
-        "unit/test_logs",
+        "unit/test_log",
         "hostile",
         "secret",
         "rights",

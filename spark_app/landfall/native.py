@@ -75,7 +75,7 @@ def hot_path() -> HotPath:
     try:
         return HotPath(module, _librdkafka(module), "")
     except (OSError, AttributeError, LookupError) as error:
-        log.warning("landfall-native cannot be used", extra={"why": str(error)})
+        log.warning("landfall-native not loaded", extra={"why": str(error)})
         return _python(str(error))
 
 

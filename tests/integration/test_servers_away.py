@@ -138,7 +138,7 @@ def test_a_port_that_is_taken_is_one_line_and_the_usual_one_is_replaced(tmp_path
         usual = group(tmp_path, "127.0.0.1:1")
         usual["spec"]["tuning"] = {"httpPort": port}
         with running(tmp_path, "run", usual) as said:
-            line = line_with(said, "serving on another port")
+            line = line_with(said, "port taken: another one opened")
 
     assert done.returncode == ExitCode.USAGE, done.stderr
     assert f"--http-port: cannot listen on 127.0.0.1:{port}: Address already in use" in done.stderr

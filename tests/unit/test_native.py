@@ -72,7 +72,7 @@ def test_a_module_that_cannot_be_opened_is_a_reason_for_pure_python(
     assert path.name == "python"
     assert path.why.startswith("librdkafka: ")
     assert str(tmp_path) in path.why
-    assert [record.message for record in caplog.records] == ["landfall-native cannot be used"]
+    assert [record.message for record in caplog.records] == ["landfall-native not loaded"]
 
 
 def test_a_missing_function_is_a_reason_for_pure_python(

@@ -531,7 +531,7 @@ class ActionExecutor:
             seen = {**metadata, "uid": target.owner.uid}
             await self._merge(target, finalizer_patch(seen, own, present=present))
         except NotFound:
-            log.debug("it is gone", extra=_fields(target))
+            log.debug("object deleted meanwhile", extra=_fields(target))
 
     async def _send(self, target: Target, revision: str, command: Command) -> None:
         """Send a command to a driver. If that fails, the next pass decides to send it again."""

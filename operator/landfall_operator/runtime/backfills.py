@@ -125,7 +125,7 @@ class Backfills:
             return []
         self.take_trials(namespace, found, version)
         if problem and self._problems.get(namespace) != problem:
-            log.warning("backfills are not managed: %s", problem)
+            log.warning("backfills not managed: %s", problem)
         self._problems[namespace] = problem
         return found
 

@@ -154,7 +154,7 @@ class LeaderLease:
                 return
             self.on_standby = True
             if other != logged:
-                log.info("on standby; the leader is %s", other, extra=self._fields())
+                log.info("standing by: the leader is %s", other, extra=self._fields())
                 logged = other
             await asyncio.sleep(self._times.acquire_interval)
 

@@ -209,7 +209,7 @@ class Namespaces:
             return self.configured
         found = sorted(body["metadata"]["name"] for body in bodies)
         for name in filter(is_reserved, set(found) - self._warned):
-            log.warning("namespace %s carries the label, but is Kubernetes' own: left alone", name)
+            log.warning("namespace %s left alone: it has the label, but is Kubernetes' own", name)
             self._warned.add(name)
         return tuple(name for name in found if not is_reserved(name))
 
@@ -234,7 +234,7 @@ class Namespaces:
             except Conflict:
                 log.info("another RoleBinding %s/%s exists", namespace, labelled.role)
             except (RequestRejected, NotFound) as error:  # as in one that is being deleted
-                log.info("no rights in namespace %s: %s", namespace, error)
+                log.info("rights in namespace %s missing: %s", namespace, error)
         return made
 
     def _listed(self, kind: str, selector: str) -> Iterator[Json]:
@@ -271,7 +271,7 @@ class Namespaces:
         except RequestRejected as error:
             if namespace not in self.dropped:
                 log.error(  # noqa: TRY400  # expected: no traceback
-                    "namespace %s cannot be watched, and its groups are left alone: %s",
+                    "namespace %s not watched, its groups left alone: %s",
                     namespace,
                     error,
                 )
@@ -281,7 +281,7 @@ class Namespaces:
             log.info("namespace %s not checked: %s", namespace, error)
         else:
             if self.dropped.pop(namespace, None):
-                log.info("namespace %s is watched again", namespace)
+                log.info("namespace %s watched again", namespace)
             self._complete.add(namespace)
 
     def _try_to_list(self, namespace: str) -> None:

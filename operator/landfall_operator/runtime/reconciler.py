@@ -232,7 +232,7 @@ class Reconciler:
                 return resource
             return await self._write_claim(target, claims.operator)
         if claim is Claim.RELEASE:
-            log.info("its labels are not those of the selector: released", extra=_fields(key))
+            log.info("group released: its labels are not those of the selector", extra=_fields(key))
             await self._write_claim(target, None)
         self._leave(key, claimed_by(resource.annotations) if claim is Claim.LEAVE else "")
         return None

@@ -81,7 +81,7 @@ class SigningKeys:
             # remembered.
             made = {CURRENT: _encoded(Ed25519PrivateKey.generate())}
             secret = self._kube.apply(signing_key(self._namespace, self._name, made))
-            log.info("made the key that commands to drivers are signed with", extra=self._fields())
+            log.info("signing key made", extra=self._fields())
         keys = self._keys(secret)
         if CURRENT not in keys:
             secret = self._kube.merge(
@@ -95,7 +95,7 @@ class SigningKeys:
                 },
             )
             keys = self._keys(secret)
-            log.info("added a key that commands to drivers are signed with", extra=self._fields())
+            log.info("signing key added", extra=self._fields())
         self.keys = tuple(keys[name] for name in (CURRENT, PREVIOUS) if name in keys)
 
     async def keep_loading(self) -> None:

@@ -76,7 +76,7 @@ def _register(
     async def event(event: kopf.RawEvent, **_: Any) -> None:
         body = event["object"]
         if kind.name == GROUP and names.is_reserved(body["metadata"]["namespace"]):
-            log.warning("%s is left alone: its namespace is Kubernetes' own", _name(body))
+            log.warning("%s left alone: its namespace is Kubernetes' own", _name(body))
         key = (
             cache.drop(kind.name, body)
             if event["type"] == "DELETED"
@@ -264,5 +264,5 @@ class FirstLists:
             try:
                 return await resync(self._kube, self._cache, names)
             except Retry as error:
-                log.warning("cannot list all objects yet: %s", error)
+                log.warning("objects not listed yet: %s", error)
                 await asyncio.sleep(pause)

@@ -68,7 +68,7 @@ class StoredSchemas:
         """
         found = self._named_by(self._id_key(registry, schema_id))
         if found is not None:
-            log.warning("schema taken from the store", extra={"schema_id": schema_id})
+            log.warning("schema read from the store", extra={"schema_id": schema_id})
         return found
 
     def known_id(self, registry: str, but: str) -> int | str | None:

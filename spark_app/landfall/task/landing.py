@@ -266,7 +266,7 @@ class _SliceLanding:
             return self._land(self._chunks(reader))
         except StageFault as fault:
             log.warning(
-                "slice is read again to find what cannot be encoded",
+                "slice read again: something cannot be encoded",
                 extra={"slice": str(planned), "error": fault.summary},
             )
         self._context.uploader.abort(self._uploads)

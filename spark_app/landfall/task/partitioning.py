@@ -282,7 +282,7 @@ def _unexpected(records: Records, faults: Mapping[int, StageFault]) -> dict[int,
     """Return the bad records that cause these faults, by row; logs the first of them."""
     for row in sorted(faults)[:1]:
         log.error(
-            "records become dead letters because of a bug",
+            "records made dead letters because of a bug",
             extra={
                 "records": len(faults),
                 "first": f"{records.topic_partition}@{records.offsets[row]}",

@@ -114,7 +114,7 @@ def test_a_jvm_that_does_not_use_its_archive_is_named_in_the_log(
     check_use(tmp_path / "other.jsa", os.getpid())  # no file
 
     assert mapped == []
-    assert caplog.messages == ["spark runs without its archive of classes"]
+    assert caplog.messages == ["class archive not used"]
 
 
 def test_without_a_usable_place_there_is_none(environment: dict[str, str], tmp_path: Path) -> None:

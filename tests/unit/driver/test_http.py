@@ -74,7 +74,7 @@ def test_a_second_driver_on_the_usual_port_takes_a_free_one(
 
     assert get(second, "/version")[0] == 200
     assert second.server_port != server.server_port
-    assert caplog.messages == ["serving on another port"]
+    assert caplog.messages == ["port taken: another one opened"]
     second.shutdown()
 
 

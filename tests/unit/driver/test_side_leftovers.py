@@ -80,7 +80,7 @@ def test_what_the_store_refuses_stays_and_harms_nobody(caplog: pytest.LogCapture
     lane(store, "fix")
 
     assert delete_leftovers(store, GROUP, NOW + 2 * KEPT) == 0
-    assert "leftovers of discarded backfills stay" in caplog.text
+    assert "leftovers of discarded backfills not deleted" in caplog.text
 
 
 def test_each_side_lane_is_looked_up_once() -> None:

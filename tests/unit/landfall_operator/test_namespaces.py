@@ -290,7 +290,7 @@ async def test_namespaces_of_kubernetes_are_left_alone(
     await labelled.namespaces.check()
 
     assert (labelled.namespaces.watched, labelled.bound) == ((KEPT,), {KEPT})
-    assert "namespace kube-system carries the label" in caplog.text
+    assert "namespace kube-system left alone" in caplog.text
 
 
 async def test_an_api_server_that_lists_no_namespaces_costs_none(labelled: LabelledSite) -> None:

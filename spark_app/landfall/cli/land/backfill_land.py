@@ -134,7 +134,7 @@ def _land(opened: OpenBackfill, arguments: argparse.Namespace, reporter: Reporte
         if code is not ExitCode.OK:
             return code
     reporter.update(phase=LandingPhase.COMPARING, landed_offsets=offsets, message="", reason="")
-    log.info("comparing", extra={"topic_partitions": len(ends)})
+    log.info("comparison started", extra={"topic_partitions": len(ends)})
     report = compared_report(reporter.report, list(compared(opened, arguments.sample)))
     opened.store.create(REPORT, report.as_json().encode())
     reporter.report = _stored(opened) or report
@@ -153,7 +153,9 @@ def _stored(opened: OpenBackfill) -> BackfillReport | None:
 def _planned(opened: OpenBackfill, arguments: argparse.Namespace) -> SidePlan:
     if opened.store.read(PLAN) is None:
         plan, _ = make_plan(opened, arguments, is_stored=True)
-        log.info("planned", extra={"topic_partitions": len(plan.ranges), "backfill": plan.name})
+        log.info(
+            "backfill planned", extra={"topic_partitions": len(plan.ranges), "backfill": plan.name}
+        )
     return opened.plan
 
 
@@ -198,7 +200,7 @@ def _run(opened: OpenBackfill, arguments: argparse.Namespace, reporter: Reporter
         opened.check_landed(opened.landed())
     elif code is ExitCode.STALLED:  # records that it could not land would fail again
         reporter.update(phase=LandingPhase.FAILED)
-        log.error("not landed", extra={"why": reporter.report.message})
+        log.error("backfill not landed", extra={"why": reporter.report.message})
     return code
 
 

@@ -65,7 +65,7 @@ def delete_leftovers(slots: Slots, group: str, now: datetime) -> int:
             if _is_over(slots.read(f"{root}/{DISCARDED}"), now - KEPT):
                 deleted += _delete(slots, root)
     except LandfallError as error:
-        log.warning("leftovers of discarded backfills stay", extra={"why": str(error)})
+        log.warning("leftovers of discarded backfills not deleted", extra={"why": str(error)})
     return deleted
 
 

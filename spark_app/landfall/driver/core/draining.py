@@ -54,5 +54,5 @@ class Draining:
         self._without_executor = self._without_executor or now
         if now - self._without_executor < EXECUTOR_PATIENCE:
             return False
-        log.warning("batches in flight are given up: no executor runs them")
+        log.warning("batches in flight given up: no executor runs them")
         return True

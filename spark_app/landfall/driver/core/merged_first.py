@@ -155,4 +155,4 @@ class MergedFirst:
         wait.is_given_up = True
         self.unmerged += 1
         extra = {"topic": topic, "until": wait.expected.until}
-        log.warning("complete before it was merged", extra=extra)
+        log.warning("topic completed before its merge", extra=extra)

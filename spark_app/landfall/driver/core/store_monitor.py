@@ -148,7 +148,7 @@ class StoreMonitor:
                 extra={"since": outage.failure.time, "why": outage.failure.message},
             )
         if self._is_reported and not outage:
-            log.warning("store available again")
+            log.warning("store recovered")
         self._is_reported = outage is not None
 
     def _watch(self, check: Check) -> None:

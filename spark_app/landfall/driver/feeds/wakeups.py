@@ -69,7 +69,7 @@ class Wakeups:
                 names = names_below(self._feed.url, written_keys(body))
             except ValueError as error:
                 fields = {"feed": self._feed.topic, "why": str(error), "bytes": len(body)}
-                log.warning("event left out", extra=fields)
+                log.warning("event skipped", extra=fields)
                 continue
             self._adds(name for name in names if self._feed.counts(name))
 
@@ -112,9 +112,9 @@ class Wakeups:
     def _works(self) -> None:
         if self.problem:
             self.problem = ""
-            log.info("events are received again", extra={"feed": self._feed.topic})
+            log.info("events received again", extra={"feed": self._feed.topic})
 
     def _fails(self, why: str) -> None:
         if why != self.problem:
-            log.warning("events are not received", extra={"feed": self._feed.topic, "why": why})
+            log.warning("events not received", extra={"feed": self._feed.topic, "why": why})
         self.problem = why

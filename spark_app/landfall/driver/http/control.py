@@ -219,7 +219,7 @@ def authorized(header: str, token_files: Iterable[Path]) -> bool:
     scheme, _, given = header.partition(" ")
     tokens = list(filter(None, map(_token, token_files)))
     if not tokens:
-        log.error("no control token can be read")
+        log.error("control token not read")
     # Each token is compared, so that the time does not reveal which file one is in.
     same = [hmac.compare_digest(given.strip().encode(), token) for token in tokens]
     return any(same) and scheme.lower() == "bearer"

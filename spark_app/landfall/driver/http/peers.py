@@ -30,7 +30,7 @@ def is_any_working(name: str, port: int = HTTP_PORT) -> bool:
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        log.warning("the group's drivers are not known", extra={"host": name, "why": str(error)})
+        log.warning("drivers of the group not found", extra={"host": name, "why": str(error)})
         return False
     return any(_works(str(address[0]), port) for *_, address in found)
 

@@ -165,7 +165,7 @@ def serve_near(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
     except PortUnavailable as error:
         server = serve(board, host, 0)
         log.warning(
-            "serving on another port", extra={"port": server.server_port, "why": str(error)}
+            "port taken: another one opened", extra={"port": server.server_port, "why": str(error)}
         )
         return server
 

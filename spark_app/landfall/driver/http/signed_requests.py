@@ -124,7 +124,7 @@ class SignatureCheck:
             why = error.strerror
         except ValueError as error:
             why = str(error)
-        log.error("operator's public keys unreadable", extra={"why": why})
+        log.error("public keys of the operator not read", extra={"why": why})
         return KeyDocument("", ())
 
 

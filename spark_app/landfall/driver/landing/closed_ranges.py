@@ -298,7 +298,7 @@ class ReadingBack:
                 landed = ObjectsOfSpec(group, tuple(objects))
                 shares = tuple(in_shares(landed, SHARES_PER_SLOT * self._deps.runner.slots))
                 for found in self._deps.runner.read_back(shares):
-                    log.error("object does not hold its rows", extra={"why": str(found.problem)})
+                    log.error("object read back with wrong rows", extra={"why": str(found.problem)})
                     problems.setdefault(found.topic, found.problem)
             count += len(stretch.objects)
         if problems and (before.replacing or lane.read().replaced != before.replaced):

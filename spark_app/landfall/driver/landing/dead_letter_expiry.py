@@ -103,7 +103,7 @@ class DeadLetterExpiry:
         try:
             self._sweep.run(state, before)
         except LandfallError as error:  # tried again an hour later
-            log.warning("dead letters have not expired", extra={"why": str(error)})
+            log.warning("dead letters not expired", extra={"why": str(error)})
 
 
 class ExpirySweep:
@@ -144,7 +144,7 @@ class ExpirySweep:
                 break
             self._done = through
         if deleted:
-            log.info("dead letters have expired", extra={"objects": deleted})
+            log.info("dead letters expired", extra={"objects": deleted})
         return deleted
 
     def finish(self, state: State) -> None:

@@ -148,7 +148,7 @@ class ExistingObjects:
                 raise
         if self._walks:
             log.info(
-                "topics wait while existing objects are looked at",
+                "topics held back: existing objects are being checked",
                 extra={"topics": len(self.unfinished)},
             )
 

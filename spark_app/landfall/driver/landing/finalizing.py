@@ -119,7 +119,7 @@ class Finalizing:
                 ledger.Finalize, delay=delay // _MILLISECOND, looked=look.at, entries=later
             )
             self._append(made)
-            log.info("topics complete", extra={"topics": len(later)})
+            log.info("topics completed", extra={"topics": len(later)})
         self._decided_at = now
 
     def _boundary(self, topic: str, until: int) -> int:

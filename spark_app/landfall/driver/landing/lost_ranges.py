@@ -80,7 +80,7 @@ class LostRanges:
         for tp, offsets in self._settled.readable.items():
             if tp not in before:
                 extra = {"slice": str(Slice(tp, offsets)), "group": self.backup.group}
-                log.warning("lost range is read from another group", extra=extra)
+                log.warning("lost range read from another group", extra=extra)
         return self._settled
 
     def readable(self, backlogs: Iterable[Backlog]) -> list[Backlog]:

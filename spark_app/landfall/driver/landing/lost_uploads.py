@@ -181,7 +181,7 @@ class LostUploads(DriverPart):
             self._try_again(error, now)
             return
         objects = sum(len(s.lost) for s in slices)
-        log.warning("committed uploads are lost", extra={"objects": objects, "slices": len(slices)})
+        log.warning("committed uploads lost", extra={"objects": objects, "slices": len(slices)})
         lists = lists_of(state.feeds, (s.before.piece for s in slices))
         batch = Batch(group, self.deps.new_name(), lists=lists)
         ids = {tp: member.topic_id for tp, member in state.members.items()}
@@ -261,7 +261,7 @@ class LostUploads(DriverPart):
             self.recording.append(partial(ledger.Lost, commit=slot, objects=tuple(objects)))
             self.completer.forget({o.upload.key for o in objects})
             log.error(
-                "committed objects are lost for good",
+                "committed objects lost for good",
                 extra={"slot": slot, "objects": len(objects), "rows": sum(o.rows for o in objects)},
             )
 

@@ -169,7 +169,7 @@ class OrphanSweep:
         return found
 
     def _abort_all(self, found: list[OpenUpload]) -> None:
-        log.info("aborting orphan uploads", extra={"count": len(found)})
+        log.info("orphan uploads found", extra={"count": len(found)})
         with self._lock:
             self._remaining += len(found)
         for upload in found:

@@ -132,7 +132,7 @@ class SegmentRolling:
             rolled = done.result()
         except (LandfallError, ValueError) as error:
             if type(error) is not self._failure:  # a store that denies does so every minute
-                log.warning("the ledger grows: old slots stay", extra={"why": str(error)})
+                log.warning("old slots not deleted: the ledger grows", extra={"why": str(error)})
             self._failure = type(error)
             return None
         self._failure = None
@@ -167,7 +167,7 @@ def _delete(lane: Lane, state: State) -> Rolled:
     try:
         delete_old_snapshots(lane.slots, lane.group, lane.name, state)
     except LandfallError as error:  # tried again with the next segment, which must not wait
-        log.warning("old snapshots stay for now", extra={"why": str(error)})
+        log.warning("old snapshots not deleted", extra={"why": str(error)})
     return rolled
 
 

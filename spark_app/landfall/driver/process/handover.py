@@ -215,7 +215,7 @@ class LaneContender:
                     return code
                 writer = self._rest(writer.state)
         except StoppedBeforeOpen:
-            log.info("stopped before the lane was opened")
+            log.info("driver stopped before it opened the lane")
         return ExitCode.OK
 
     def _stand_by(self) -> LaneWriter | None:
@@ -380,7 +380,7 @@ class LaneContender:
             return state
 
     def _wait_for_store(self, error: Retry) -> None:
-        log.warning("the lane cannot be read", extra={"why": str(error)})
+        log.warning("lane not read", extra={"why": str(error)})
         self.reporter.wait_for(f"store: {error}")
         self._wait()
 

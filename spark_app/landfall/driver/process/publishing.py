@@ -139,7 +139,8 @@ class PublisherRun:
         extra = {"publisher": self.entry.name, "slot": done.through, "objects": done.objects}
         if done.objects or self._logged:
             log.info(
-                "published", extra=extra | ({"refilled": done.refilled} if done.refilled else {})
+                "commits published",
+                extra=extra | ({"refilled": done.refilled} if done.refilled else {}),
             )
         self._logged = ""
 

@@ -167,9 +167,9 @@ def run_group(
                 "column hidden by a folder", extra={"field": f"{path}.route", "why": warning}
             )
     for name, warning in plain_http(group.spec):
-        log.warning("secret without encryption", extra={"field": name, "why": warning})
+        log.warning("secret sent without encryption", extra={"field": name, "why": warning})
     if group.spec.state == "Suspended":
-        log.warning("the group is suspended by spec.state")
+        log.warning("group suspended by spec.state")
         return ExitCode.UNFINISHED if has_end(group, options) else ExitCode.OK
     store = open_stores(group.spec)
     problems = ExecutorProblems()
@@ -219,7 +219,7 @@ def drive(
     monitor = StoreMonitor(clock)
     counters = DriverCounters(clock(), warning=settings_warning(store))
     if counters.warning:
-        log.warning("settings of the store", extra={"why": counters.warning})
+        log.warning("store settings checked", extra={"why": counters.warning})
     store = measured(store, [root.kind for root in group.spec.roots], counters.store_calls)
     board = StatusBoard(clock, monitor.outage)
     deps = DriverDeps(
@@ -289,7 +289,7 @@ def _unfinished(code: ExitCode, patience: Patience) -> ExitCode:
         waited = f"nothing could be landed for {duration_text(patience.limit or timedelta())}"
         log.error("%s: run it again to land the rest", waited, extra={"why": patience.message})
         return ExitCode.UNAVAILABLE
-    log.error("stopped before the end: run it again to land the rest")
+    log.error("run stopped before its end: run it again to land the rest")
     return ExitCode.UNFINISHED
 
 
@@ -330,7 +330,7 @@ def _publish_the_rest(publishing: Publishing, code: ExitCode, *, has_end: bool) 
     wrong = publishing.stop(LAST_TRIES, LAST_PATIENCE)
     if wrong is None:
         return code
-    log.error("not everything is published", extra={"why": str(wrong)})
+    log.error("commits not published", extra={"why": str(wrong)})
     return ExitCode.UNAVAILABLE if isinstance(wrong, Retry) else ExitCode.STALLED
 
 
@@ -404,6 +404,6 @@ class RetryLog:
             return
         self._logged[kind] = now
         log.warning(
-            "retrying",
+            "call delayed",
             extra={"in_seconds": round(details.wait_for, 1), "why": str(details.caused_by)},
         )

@@ -117,7 +117,7 @@ class CleaningUp:
         """Forget REPLACEs with nothing left, now that the ledger records it."""
         for slot in slots:
             del self._begun[slot]
-            log.info("replaced objects are gone", extra={"slot": slot})
+            log.info("replaced objects deleted", extra={"slot": slot})
 
     def is_advancing(self, deletable: Iterable[int]) -> bool:
         """Return whether more will be gone soon; what the store has refused does not count.
@@ -186,7 +186,7 @@ class CleaningUp:
         one.problem, one.failures = problem, one.failures + 1
         one.wait_until = now + wait_after(one.failures)
         why = {"slot": slot, "left": one.left, "why": problem}
-        log.warning("replaced objects are not deleted yet", extra=why)
+        log.warning("replaced objects not deleted yet", extra=why)
 
     def _try(self, one: _CleanUp) -> None:
         while one.todo and len(one.running) < AHEAD:
@@ -271,7 +271,7 @@ def delete_expired(lane: Lane, state: State, retain: timedelta, now: datetime) -
             lane.slots.delete_slots(some)
             deleted += len(some)
     if deleted:
-        log.info("copies of replaced objects have expired", extra={"objects": deleted})
+        log.info("copies of replaced objects expired", extra={"objects": deleted})
     return deleted
 
 
@@ -363,7 +363,9 @@ class ObjectRetirement:
         except FileNotFoundError:
             # A driver before this one may have gone on from here, and ended.
             if self.store.stat(kept) is None:
-                log.warning("a replaced object is gone, and no copy is kept", extra={"key": kept})
+                log.warning(
+                    "replaced object lost: it is gone, and no copy is kept", extra={"key": kept}
+                )
             return
         self.store.complete(copy, is_fresh=True)
 

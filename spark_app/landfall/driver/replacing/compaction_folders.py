@@ -329,7 +329,9 @@ class Folders:
         extra = sum(len(each.objects) for each in self.folders.values()) - MAX_OBJECTS
         if extra > 0:
             oldest = sorted(self.folders.values(), key=lambda each: each.first_seen)
-            log.warning("too many small objects wait to be merged", extra={"objects": extra})
+            log.warning(
+                "small objects dropped from the merge: too many wait", extra={"objects": extra}
+            )
             while extra > 0:
                 extra -= len(oldest[0].objects)
                 self._drop([oldest.pop(0)])

@@ -123,7 +123,7 @@ class CompactionPlanner:
             chosen.folders.append(folder)
             if found.uncompared:
                 rows = {"folder": folder.path, "rows": found.uncompared}
-                log.warning("rows of another generation or spec are not compared", extra=rows)
+                log.warning("rows of another generation or spec not compared", extra=rows)
                 chosen.uncompared += found.uncompared
             for sources in found.merges:
                 if chosen.is_full():

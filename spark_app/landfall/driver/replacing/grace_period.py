@@ -140,12 +140,12 @@ class GracePeriod:
         try:
             found = future.result()
         except LandfallError as error:
-            log.warning("replaced objects are kept longer", extra={"slot": slot, "why": str(error)})
+            log.warning("replaced objects kept longer", extra={"slot": slot, "why": str(error)})
             found = _GraceLook(now + LOOK_AGAIN, str(error))
         self.problem = "" if found.is_held else found.problem
         if found.is_held and not self._is_same(slot, found):
             extra = {"slot": slot, "why": found.problem, "until": str(found.wait_until)}
-            log.info("replaced objects stay", extra=extra)
+            log.info("replaced objects kept for readers", extra=extra)
         if found.wait_until is None:
             self._over.add(slot)
             self._found.pop(slot, None)

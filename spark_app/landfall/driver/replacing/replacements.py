@@ -232,7 +232,7 @@ class Replacements(DriverPart):
         objects = (new.landed for new in plan.listed.objects)
         self.completer.apply(state.seq, objects, is_fresh=True)
         counts = {"retired": named.retired, "objects": named.objects}
-        log.info("objects are replaced", extra={"slot": state.seq, **counts})
+        log.info("replacement recorded", extra={"slot": state.seq, **counts})
         return state
 
     def give_up(self, slot: int, decision: Decision | None = None) -> State:
@@ -261,7 +261,7 @@ class Replacements(DriverPart):
         del self._running[slot]
         self.completer.give_up(slot)
         self._running[after.seq] = self._begun(after, record)
-        log.warning("a replacement is given up", extra={"slot": slot, "by": after.seq})
+        log.warning("replacement given up", extra={"slot": slot, "by": after.seq})
         return after
 
     def _append(self, make: Callable[..., Record]) -> tuple[State, Replace]:
@@ -461,13 +461,13 @@ class Replacements(DriverPart):
                 running.record, listed = running.reading.result()
                 self.completer.apply(slot, (new.landed for new in listed.objects))
         elif is_lost:
-            log.warning("an upload of a replacement is lost", extra={"slot": slot})
+            log.warning("upload of a replacement lost", extra={"slot": slot})
             self._give_up(slot, running)
         elif self.completer.is_complete(slot):
             if running.pending.retires_later:
                 del self._running[slot]
                 self.completer.release(slot)
-                log.info("replacing objects are visible", extra={"slot": slot})
+                log.info("replacement made visible", extra={"slot": slot})
             else:
                 self._cleaning_up.begin(slot, running.pending)
 
@@ -523,7 +523,7 @@ class Replacements(DriverPart):
         try:
             delete_expired(self.writer.lane, state, self.retain, now)
         except LandfallError as error:  # tried again an hour later
-            log.warning("copies have not expired", extra={"why": str(error)})
+            log.warning("copies of replaced objects not expired", extra={"why": str(error)})
 
     def _restoring(self, read_through: int) -> Restoring:
         lane = self.writer.lane

@@ -402,7 +402,9 @@ class _Visible:
                 list(pool.map(self._complete, objects))
             except (Retry, UploadLost) as error:
                 self._clean = False
-                log.warning("left to the next driver", extra={"slot": slot, "why": str(error)})
+                log.warning(
+                    "object left to the next driver", extra={"slot": slot, "why": str(error)}
+                )
         if self._clean:
             self.through = slot
 
@@ -421,4 +423,4 @@ def _hand_over(writer: LaneWriter, why: str, applied_through: int = -1) -> State
 
 
 def _log_retry(error: Retry) -> None:
-    log.warning("the lane cannot be written", extra={"why": str(error)})
+    log.warning("lane not written", extra={"why": str(error)})

@@ -85,7 +85,7 @@ class LeaseSession:
                 if answer := self._with_lane(state):
                     return answer
             except Fenced as fenced:
-                log.info("fenced, tried again", extra={"why": str(fenced)})
+                log.info("session fenced", extra={"why": str(fenced)})
         raise Retry(
             f"other sessions have had the lane of {self.group.metadata.name} for {MAX_WAIT}"
         )
@@ -167,4 +167,4 @@ def _needs_lane(_: Callable[..., Record]) -> State:
 
 
 def _log_retry(error: Retry) -> None:
-    log.warning("the lane cannot be written", extra={"why": str(error)})
+    log.warning("lane not written", extra={"why": str(error)})

@@ -74,7 +74,7 @@ class ClassArchive:
             if gateway.proc.wait(WRITING_SECONDS) == 0:
                 self.making.replace(self.path)
         except (OSError, subprocess.TimeoutExpired) as error:
-            log.info("no archive of Spark's classes", extra={"why": str(error)})
+            log.info("class archive not made", extra={"why": str(error)})
         finally:
             self.making.unlink(missing_ok=True)
 
@@ -106,7 +106,7 @@ def check_use(file: Path, pid: int) -> None:
     """
     with suppress(OSError):
         if file.exists() and str(file) not in Path(f"/proc/{pid}/maps").read_text():
-            log.warning("spark runs without its archive of classes", extra={"file": str(file)})
+            log.warning("class archive not used", extra={"file": str(file)})
 
 
 def _path(environment: Mapping[str, str]) -> Path | None:

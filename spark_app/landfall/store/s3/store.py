@@ -299,7 +299,9 @@ class S3Store:
                 self._is_truthful = confirms_truly(
                     self._client, self._bucket, self._root, self._options
                 )
-                log.info("completions", extra={"confirmed_truly": self._is_truthful})
+                log.info(
+                    "completion of an upload examined", extra={"confirmed_truly": self._is_truthful}
+                )
             return self._is_truthful
 
     def _finish(self, upload: Upload) -> bool:
