@@ -64,7 +64,7 @@ def written(folder: Path) -> Counter[tuple[str, int]]:
 def landed(folder: Path) -> Counter[tuple[str, int]]:
     """The rows in Parquet, each in the folder of its hour."""
     query = f"SELECT host, id, hr FROM '{folder}/out/hits/*/*/*.parquet'"
-    rows = duckdb.sql(query).fetchall()
+    rows = duckdb.connect().sql(query).fetchall()
     # The number of a hit is its second.
     assert all(f"{datetime.fromtimestamp(number, UTC):%H}" == hour for _, number, hour in rows)
     return Counter((host, number) for host, number, _ in rows)

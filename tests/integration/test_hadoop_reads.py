@@ -93,7 +93,7 @@ def hadoop_rows(spark: SparkSession, path: Path) -> list[tuple[Any, bytes]]:
 
 
 def rows_of(query: str) -> list[Any]:
-    relation = duckdb.sql(query)
+    relation = duckdb.connect().sql(query)
     assert relation is not None
     return relation.fetchall()
 

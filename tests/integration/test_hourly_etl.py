@@ -105,9 +105,11 @@ def data(etl: HourlyEtl) -> dict[str, tuple[str, str]]:
 def in_hours(etl: HourlyEtl, column: str, files: str) -> list[tuple[str, object]]:
     """The value of each row, with the hour whose folder it is in."""
     etl.copy()
-    return duckdb.execute(
-        f"SELECT hr, \"{column}\" FROM '{etl.folder}/etl/{files}' ORDER BY ALL"
-    ).fetchall()
+    return (
+        duckdb.connect()
+        .execute(f"SELECT hr, \"{column}\" FROM '{etl.folder}/etl/{files}' ORDER BY ALL")
+        .fetchall()
+    )
 
 
 # ------------------------------------------------------------------------------------------- page

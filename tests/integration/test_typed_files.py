@@ -138,7 +138,7 @@ def test_spark_and_duckdb_read_parquet(
     )
 
     assert in_utc(by_spark(utc, "parquet", path)) == truth()
-    found = duckdb.execute(
+    found = duckdb.connect().execute(
         f"""WITH flat AS (SELECT *, "inner".x AS inner_x, len(tags) AS n_tags, "by"['k'] AS of_k,
         either.long AS long_one, "at" AT TIME ZONE 'UTC' AS at_utc FROM '{path}')
         SELECT {CHECK.replace("max(at)", "max(at_utc)")} FROM flat"""
@@ -219,7 +219,7 @@ def test_a_time_of_day_is_a_time_in_parquet_and_text_in_orc(
         path = tmp_path / f"t.{format_}"
         path.write_bytes(next(iter(objects.values())))
         if format_ == "Parquet":
-            found = duckdb.execute(f"SELECT t FROM read_parquet('{path}')").fetchall()
+            found = duckdb.connect().execute(f"SELECT t FROM read_parquet('{path}')").fetchall()
             assert found == [(expected,)]
         else:
             assert utc.read.orc(str(path)).select("t").collect()[0][0] == expected
@@ -299,5 +299,7 @@ def test_times_that_land_are_read_and_others_are_dead_letters(
     )
     assert [tuple(row) for row in found.collect()] == good
     if is_parquet:
-        duck = duckdb.execute(f"SELECT epoch_us(us) FROM read_parquet('{path}')").fetchall()
+        duck = (
+            duckdb.connect().execute(f"SELECT epoch_us(us) FROM read_parquet('{path}')").fetchall()
+        )
         assert [us for (us,) in duck] == [us for us, *_ in good]

@@ -195,7 +195,9 @@ def rows_read(format_: str, body: bytes) -> int:
     with tempfile.NamedTemporaryFile(suffix=".parquet") as file:
         file.write(body)
         file.flush()
-        return len(duckdb.execute(f"SELECT COLUMNS(*)::VARCHAR FROM '{file.name}'").fetchall())
+        return len(
+            duckdb.connect().execute(f"SELECT COLUMNS(*)::VARCHAR FROM '{file.name}'").fetchall()
+        )
 
 
 CHUNKS = st.integers(1, 6)

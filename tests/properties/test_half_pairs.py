@@ -77,7 +77,7 @@ def test_duckdb_reads_what_landed(tmp_path: Path) -> None:
     ((_, body),) = content(result, store).items()
     file = tmp_path / "landed.json"
     file.write_bytes(gzip.decompress(body))
-    found = duckdb.sql(f"SELECT s, t FROM read_json('{file}')").fetchall()
+    found = duckdb.connect().sql(f"SELECT s, t FROM read_json('{file}')").fetchall()
     assert found == [("whole 😀", None), ("cut \ufffd", "\\ud83d"), (None, None)]
 
 

@@ -60,7 +60,9 @@ def rows(scene: Scene, folder: Path) -> list[tuple[int, int]]:
     )
     table = catalog.load_table("lake.events")
     landed = table.scan().to_arrow()  # noqa: F841  # DuckDB finds it by its name
-    found: list[tuple[int, int]] = duckdb.sql("select p, id from landed order by p, id").fetchall()
+    found: list[tuple[int, int]] = (
+        duckdb.connect().sql("select p, id from landed order by p, id").fetchall()
+    )
     return found
 
 

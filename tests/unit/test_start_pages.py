@@ -87,7 +87,7 @@ def test_an_hour_is_text_in_the_afternoon_too(
             (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / file).write_bytes(gzip.compress(row.encode()))
         query = f"COPY (SELECT 1 AS cents) TO '{tmp_path / folder / hour}/a.parquet'"
-        duckdb.execute(query)
+        duckdb.connect().execute(query)
     page = next(page for page in PAGES if page.stem == name)
     (program,) = (block.text for block in code(page, "python") if block.text.startswith("# count"))
 

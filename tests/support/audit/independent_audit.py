@@ -110,9 +110,11 @@ def parquet_rows(bucket: Bucket, keys: Iterable[str], columns: str) -> list[tupl
         for key in keys:
             file = Path(folder) / "fetched.parquet"
             file.write_bytes(bucket.read(key))
-            rows += duckdb.execute(
-                f"select {columns} from read_parquet('{file}', hive_partitioning = false)"
-            ).fetchall()
+            rows += (
+                duckdb.connect()
+                .execute(f"select {columns} from read_parquet('{file}', hive_partitioning = false)")
+                .fetchall()
+            )
     return rows
 
 

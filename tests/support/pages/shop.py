@@ -148,10 +148,14 @@ def in_duckdb(folder: Path, topic: str) -> tuple[Types, Rows]:
 
 def dead_letters(folder: Path) -> list[tuple[str, int, str, bytes]]:
     """Topic, offset, reason and payload of every dead letter below a folder, by DuckDB."""
-    return duckdb.execute(
-        f"SELECT topic, \"offset\", error, value FROM read_parquet('{folder}/**/*.parquet', "
-        "hive_partitioning = false) ORDER BY topic"
-    ).fetchall()
+    return (
+        duckdb.connect()
+        .execute(
+            f"SELECT topic, \"offset\", error, value FROM read_parquet('{folder}/**/*.parquet', "
+            "hive_partitioning = false) ORDER BY topic"
+        )
+        .fetchall()
+    )
 
 
 def in_utc(rows: Iterable[dict[str, Any]]) -> Rows:

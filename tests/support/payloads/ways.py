@@ -200,7 +200,7 @@ def _parquet(body: bytes, _: Codec) -> list[Row]:
         file.flush()
         # Times with a zone need a package more in Python.
         kept = "COLUMNS(lambda name: name NOT IN ('timestamp', '_timestamp'))"
-        found = duckdb.execute(f"SELECT {kept} FROM '{file.name}'")
+        found = duckdb.connect().execute(f"SELECT {kept} FROM '{file.name}'")
         names = [name for name, *_ in found.description]
         return [_row(dict(zip(names, row, strict=True))) for row in found.fetchall()]
 

@@ -360,7 +360,7 @@ def test_readers_do_not_overlook_nan(options: dict[str, object], tmp_path: Path)
     path = tmp_path / "nan.parquet"
     path.write_bytes(written(ParquetFormat.of(options).typed(), block))
 
-    found = duckdb.execute(f"SELECT x FROM '{path}' WHERE x > 5").fetchall()
+    found = duckdb.connect().execute(f"SELECT x FROM '{path}' WHERE x > 5").fetchall()
     group = pq.read_metadata(path).row_group(0)
     leaves = [group.column(i) for i in range(group.num_columns)]
     without = {leaf.path_in_schema for leaf in leaves if not leaf.is_stats_set}
@@ -374,9 +374,11 @@ def test_a_bloom_filter_is_used_by_another_reader(tmp_path: Path) -> None:
     path = tmp_path / "many.parquet"
     path.write_bytes(many(bloomFilters=["user"]))
 
-    found = duckdb.sql(
-        f"SELECT bloom_filter_excludes FROM parquet_bloom_probe('{path}', 'user', 'nobody')"
-    ).fetchall()
+    found = (
+        duckdb.connect()
+        .sql(f"SELECT bloom_filter_excludes FROM parquet_bloom_probe('{path}', 'user', 'nobody')")
+        .fetchall()
+    )
 
     assert found == [(True,)]
 

@@ -181,7 +181,7 @@ def test_of_a_key_that_is_there_twice_the_last_value_lands(format_: str, tmp_pat
 def by_duckdb(body: bytes, folder: Path) -> pa.Table:
     (folder / "maps.parquet").write_bytes(body)
     query = f"""SELECT "by", "all" FROM '{folder}/maps.parquet'"""
-    return duckdb.sql(query).to_arrow_table()
+    return duckdb.connect().sql(query).to_arrow_table()
 
 
 def test_keys_of_a_slice_of_numbers_are_compared() -> None:

@@ -56,9 +56,11 @@ def test_one_wild_kafka_timestamp_does_not_hide_the_other_dead_letters(tmp_path:
     path = tmp_path / "dead.parquet"
     path.write_bytes(dead_letters(TIMES))
 
-    found = duckdb.execute(
-        f"SELECT * REPLACE (epoch_us(timestamp) AS timestamp) FROM '{path}'"
-    ).fetchall()
+    found = (
+        duckdb.connect()
+        .execute(f"SELECT * REPLACE (epoch_us(timestamp) AS timestamp) FROM '{path}'")
+        .fetchall()
+    )
 
     micros = [row[3] for row in found]
     assert micros == [GOOD * 1000, None, 0, LATEST * 1000, *([None] * len(WILD))]

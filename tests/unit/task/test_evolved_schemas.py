@@ -81,10 +81,15 @@ def test_parquet_files_of_all_versions_are_one_table(
 
     files = written(objects, tmp_path)
     assert (made.landed, len(files)) == (len(ROWS), 3)
-    rows = duckdb.execute(
-        'SELECT id, who, cents, "at".x FROM read_parquet(?, union_by_name=true) ORDER BY _offset',
-        [files],
-    ).fetchall()
+    rows = (
+        duckdb.connect()
+        .execute(
+            'SELECT id, who, cents, "at".x FROM read_parquet(?, union_by_name=true)'
+            " ORDER BY _offset",
+            [files],
+        )
+        .fetchall()
+    )
     assert rows == AS_ONE_TABLE
 
 
@@ -186,10 +191,15 @@ def test_protobuf_of_all_versions_is_one_table(tmp_path: Path) -> None:
         of_slice, objects = landed(rows, spec)
 
     assert of_slice.errors == ()
-    found = duckdb.execute(
-        'SELECT id, gone, cents, "at".x FROM read_parquet(?, union_by_name=true) ORDER BY _offset',
-        [written(objects, tmp_path)],
-    ).fetchall()
+    found = (
+        duckdb.connect()
+        .execute(
+            'SELECT id, gone, cents, "at".x FROM read_parquet(?, union_by_name=true)'
+            " ORDER BY _offset",
+            [written(objects, tmp_path)],
+        )
+        .fetchall()
+    )
     assert found == [(1, "x", None, None), (2, None, 7, 0.5), (3, "", None, None), (4, *[None] * 3)]
 
 
@@ -243,7 +253,11 @@ def test_the_newest_schema_reads_old_payloads(decoder: str, own: bool, tmp_path:
     made, objects = landed([(100, old), (101, new)], spec)
 
     assert made.errors == ()
-    found = duckdb.execute(
-        "SELECT id, cents FROM read_parquet(?) ORDER BY _offset", [written(objects, tmp_path)]
-    ).fetchall()
+    found = (
+        duckdb.connect()
+        .execute(
+            "SELECT id, cents FROM read_parquet(?) ORDER BY _offset", [written(objects, tmp_path)]
+        )
+        .fetchall()
+    )
     assert found == [(1, None), (2, 7)]

@@ -142,10 +142,14 @@ def test_as_typed_parquet_all_formats_have_the_same_values(format_: str, tmp_pat
     (body,) = landed(format_, "Parquet", COLUMNS).values()
     (tmp_path / "landed.parquet").write_bytes(body)
 
-    rows = duckdb.execute(
-        f'select _offset, {", ".join(COLUMNS)}, epoch_ms("at") '
-        f"from '{tmp_path}/landed.parquet' order by 1"
-    ).fetchall()
+    rows = (
+        duckdb.connect()
+        .execute(
+            f'select _offset, {", ".join(COLUMNS)}, epoch_ms("at") '
+            f"from '{tmp_path}/landed.parquet' order by 1"
+        )
+        .fetchall()
+    )
 
     assert rows == [
         (offset, *(event[name] for name in COLUMNS), event["meta"]["ts"])

@@ -422,9 +422,11 @@ def test_the_database_reaches_neither_files_nor_settings() -> None:
 
 
 def test_no_allowed_function_is_volatile_by_duckdbs_own_account() -> None:
-    rows = duckdb.sql(
-        "SELECT DISTINCT function_name, function_type, stability FROM duckdb_functions()"
-    ).fetchall()
+    rows = (
+        duckdb.connect()
+        .sql("SELECT DISTINCT function_name, function_type, stability FROM duckdb_functions()")
+        .fetchall()
+    )
     volatile = {name for name, _, stability in rows if stability not in {None, "CONSISTENT"}}
     of_many = {name for name, type_, _ in rows if type_ in {"aggregate", "window"}}
     of_one = {name for name, type_, _ in rows if type_ in {"scalar", "macro"}}
