@@ -6,6 +6,7 @@ first process saw, so it cuts the ranges differently that it lands again.
 
 import os
 import signal
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -36,6 +37,15 @@ STEPS = [
     ("after create YIELD", (1, OBJECTS)),
 ]
 """Where a driver is killed or frozen; how many COMMITs and visible objects exist then."""
+
+
+FIRST = (STEPS[0], STEPS[1], STEPS[3])
+"""What `make test` runs of them; `make test-rest` runs all others."""
+
+
+def steps(chosen: Sequence[tuple[str, tuple[int, int]]]) -> list[object]:
+    """Parameters of a test."""
+    return [pytest.param(*each, marks=() if each in FIRST else pytest.mark.rest) for each in chosen]
 
 
 ELSEWHERE = "s3, the ledger elsewhere"
@@ -90,7 +100,7 @@ def next_run_lands_nothing(scene: Scene, context: SparkContext) -> None:
     assert scene.faults() == []
 
 
-@pytest.mark.parametrize(("step", "done"), STEPS)
+@pytest.mark.parametrize(("step", "done"), steps(STEPS))
 def test_a_kill_loses_and_repeats_nothing(
     scene: Scene,
     topic: str,
@@ -112,7 +122,7 @@ def stamps(scene: Scene) -> dict[str, tuple[str, str]]:
     return {key: stamp for key, stamp in found if not key.startswith(PROBES)}
 
 
-@pytest.mark.parametrize(("step", "done"), STEPS[:-1])
+@pytest.mark.parametrize(("step", "done"), steps(STEPS[:-1]))
 def test_a_frozen_driver_that_wakes_up_after_its_successor_changes_nothing(
     scene: Scene,
     topic: str,
@@ -160,6 +170,7 @@ def test_a_kill_while_tasks_upload_leaves_nothing(
     successor_lands_more(scene, context, topic)
 
 
+@pytest.mark.rest
 def test_what_tasks_read_of_a_topic_recreated_meanwhile_is_not_landed(
     scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path
 ) -> None:
@@ -182,7 +193,9 @@ def test_what_tasks_read_of_a_topic_recreated_meanwhile_is_not_landed(
     assert scene.audit() == EXACT
 
 
-@pytest.mark.parametrize("late", ["driver", "driver and tasks"])
+@pytest.mark.parametrize(
+    "late", [pytest.param("driver", marks=pytest.mark.rest), "driver and tasks"]
+)
 def test_a_driver_frozen_while_its_tasks_upload_changes_nothing(
     scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path, late: str
 ) -> None:
@@ -221,6 +234,7 @@ def test_a_task_whose_worker_is_killed_is_run_again(
     next_run_lands_nothing(scene, context)
 
 
+@pytest.mark.rest
 def test_a_driver_whose_jvm_dies_ends_and_says_so(
     scene: Scene, topic: str, processes: Processes, context: SparkContext, tmp_path: Path
 ) -> None:

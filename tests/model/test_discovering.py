@@ -10,6 +10,7 @@ from tests.model.exploring import unshown
 PAGE = (Path(__file__).parents[2] / "docs/evidence/model.md").read_text()
 
 
+@pytest.mark.rest
 def test_every_version_of_a_file_is_landed_once() -> None:
     results = [search(Rules(), world) for world in WORLDS]
 

@@ -10,6 +10,7 @@ from tests.model.finalizing import VARIANTS, Rules, search
 PAGE = (Path(__file__).parents[2] / "docs/evidence/model.md").read_text()
 
 
+@pytest.mark.rest
 def test_a_topic_that_is_complete_for_a_reader_is_complete() -> None:
     seen: list[int] = []
 

@@ -11,6 +11,7 @@ from tests.model.leasing_ledger import Rules
 PAGE = (Path(__file__).parents[2] / "docs/evidence/model.md").read_text()
 
 
+@pytest.mark.rest
 def test_every_file_is_done_once_or_given_up() -> None:
     results = [search(Rules(), world) for world in WORLDS]
 

@@ -11,6 +11,7 @@ from tests.model.replacing_ledgers import LATE, MERGE, MERGES, PLANS, Plan, fold
 PAGE = (Path(__file__).parents[2] / "docs/evidence/model.md").read_text()
 
 
+@pytest.mark.rest
 def test_each_row_is_there_once_in_the_end() -> None:
     seen = set[Plan]()
 

@@ -10,6 +10,7 @@ from tests.model.runs import RANGES, VARIANTS, Rules, search
 PAGE = (Path(__file__).parents[2] / "docs/evidence/model.md").read_text()
 
 
+@pytest.mark.rest
 def test_a_range_that_has_ended_is_landed_and_visible() -> None:
     seen: list[int] = []
 

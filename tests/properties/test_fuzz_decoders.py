@@ -25,6 +25,7 @@ def test_decoders_agree_with_their_references(
     assert not differs(decoder, seed, cases), capsys.readouterr().out
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("broken", "name", "made"),
     [
@@ -43,6 +44,7 @@ def test_the_fuzzer_of_protobuf_finds_what_was_wrong(
     assert any(differs("protobuf", seed, 100, shrinks=False) for seed in range(1, 30))
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("decoder", "broken", "name", "made"),
     [
@@ -63,6 +65,7 @@ def test_the_other_fuzzers_find_what_is_wrong(
     assert any(differs(decoder, seed, 40, shrinks=False) for seed in range(1, 30))
 
 
+@pytest.mark.rest
 @pytest.mark.parametrize(
     ("broken", "name", "made"),
     [

@@ -7,6 +7,7 @@ from tests.sim.asked_year import an_asked_year
 from tests.sim.late_year import DAY, HOUR
 
 
+@pytest.mark.rest
 @pytest.mark.slow
 def test_what_is_asked_comes_through_and_what_was_refused_is_deleted_later(
     monkeypatch: pytest.MonkeyPatch,

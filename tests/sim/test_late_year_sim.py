@@ -29,6 +29,7 @@ def check_bounds(year: Year) -> None:
     assert year.months[-1].ledger_objects <= 1.5 * max(m.ledger_objects for m in first)
 
 
+@pytest.mark.rest
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("profile", ["every 9 min", "a batch a day"])
 def test_what_is_kept_is_bounded_and_a_byte_is_written_few_times(profile: str) -> None:

@@ -16,7 +16,7 @@ What the crash machine plays is counted by ``share``, too; its tests carry the m
 ``make test-rest`` runs, of the tests that ``make test`` has run, laws only. Tests that break a rule
 and look for an input that shows it search as long in every profile, and run once: those that play
 schedules of the crash machine carry the marker ``rest``, so ``make test`` leaves them to
-``make test-rest``.
+``make test-rest``, and so do other tests that take long and repeat what quicker ones show.
 """
 
 import os
