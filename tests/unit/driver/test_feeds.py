@@ -242,7 +242,7 @@ def test_names_of_all_kinds_are_landed_or_named(caplog: pytest.LogCaptureFixture
     made.looks(minutes=60)
 
     assert made.ends() == {"a": len(good), "b": 0}
-    left_out = [record for record in caplog.records if record.message == "file skipped"]
+    left_out = [record for record in caplog.records if record.message == "file left out"]
     assert sorted(record.file for record in left_out) == sorted(bad)  # each once
     assert made.problems() == []
 

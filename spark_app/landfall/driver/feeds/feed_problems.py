@@ -134,7 +134,7 @@ class LeftOut:
                 if len(self._logged) >= MAX_REMEMBERED:
                     self._logged.clear()
                 self._logged.add((name, why))
-                log.warning("file skipped", extra={"feed": self._feed, "file": name, "why": why})
+                log.warning("file left out", extra={"feed": self._feed, "file": name, "why": why})
         self._count(found)
 
     @property

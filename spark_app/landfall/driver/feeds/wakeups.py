@@ -69,7 +69,7 @@ class Wakeups:
                 names = names_below(self._feed.url, written_keys(body))
             except ValueError as error:
                 fields = {"feed": self._feed.topic, "why": str(error), "bytes": len(body)}
-                log.warning("event skipped", extra=fields)
+                log.warning("event left out", extra=fields)
                 continue
             self._adds(name for name in names if self._feed.counts(name))
 

@@ -219,7 +219,7 @@ def drive(
     monitor = StoreMonitor(clock)
     counters = DriverCounters(clock(), warning=settings_warning(store))
     if counters.warning:
-        log.warning("store settings checked", extra={"why": counters.warning})
+        log.warning("store settings unsuitable", extra={"why": counters.warning})
     store = measured(store, [root.kind for root in group.spec.roots], counters.store_calls)
     board = StatusBoard(clock, monitor.outage)
     deps = DriverDeps(
@@ -404,6 +404,6 @@ class RetryLog:
             return
         self._logged[kind] = now
         log.warning(
-            "call delayed",
+            "retry scheduled",
             extra={"in_seconds": round(details.wait_for, 1), "why": str(details.caused_by)},
         )
