@@ -103,17 +103,17 @@ check: setup ## Check format, lint, types, import contracts, dependencies, docum
 	@$(BIN)/ruff format --check -q . $(SCRIPTS) && $(BIN)/ruff check -q . $(SCRIPTS)
 	@$(MAKE) -s -j2 --output-sync check-types check-docs check-native check-words check-imports
 
-# Types take longest, so they begin first, and the other checks run beside them.
-check-types: ## Check types only
+# Types take longest, so they begin first; the other checks run at the same time.
+check-types: setup ## Check types only
 	@$(BIN)/mypy -m main -p landfall -p landfall_audit -p landfall_migrate -p landfall_operator -p pyspark_landfall -p dev -p tests.support -p tests.model -p tests.crashes -p tests.rights -p tests.chaos -p tests.bench -p tests.fuzz -p tests.hostile -p tests.times
-check-docs: ## Check only that the documentation builds
+check-docs: setup ## Check only that the documentation builds
 	@$(MKDOCS) build --strict > .venv/mkdocs.log 2>&1 || { cat .venv/mkdocs.log; exit 1; }
-check-native: ## Check the Rust extension only
+check-native: setup ## Check the Rust extension only
 	@! command -v cargo > /dev/null || { cd native && $(CARGO) fmt --check && $(CARGO) clippy --all-targets -- -D warnings > ../.venv/clippy.log 2>&1 || { cat ../.venv/clippy.log; exit 1; }; }
-check-words: ## Check words only: the glossary, and phrases that are to get fewer
+check-words: setup ## Check words only: the glossary, and phrases that are to get fewer
 	@$(BIN)/python -m dev.glossary
 	@$(BIN)/python -m dev.words > .venv/words.log || { grep "more than" .venv/words.log; exit 1; }
-check-imports: ## Check import contracts and dependencies only
+check-imports: setup ## Check import contracts and dependencies only
 	@$(BIN)/lint-imports --no-logo > .venv/contracts.log || { cat .venv/contracts.log; exit 1; }
 	@(for folder in . audit migrate; do (cd $$folder && $(abspath $(BIN))/deptry -o /dev/null $$([ $$folder = . ] && echo operator spark_app || echo .)) || exit 1; done) 2> .venv/deptry.log || { cat .venv/deptry.log; exit 1; }
 

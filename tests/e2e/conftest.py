@@ -19,9 +19,9 @@ from tests.support.kubernetes.stack import Stack
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Stop the cluster when nobody needs it: an idle node takes a tenth of a core.
+    """Stop the cluster after the last test on it: an idle node takes a tenth of a core.
 
-    Last, for the test's own fixtures use it until they are torn down.
+    Called last, because the test's own fixtures use the cluster until they are torn down.
     """
     if nextitem and _needs_node(item) and not _needs_node(nextitem):
         stop_servers(Path(os.environ[SESSION]) / STACK)

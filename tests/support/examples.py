@@ -28,8 +28,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 VARIABLE = "LANDFALL_EXAMPLES"
-PARTS = {"desk": 10, "ci": 4}
-"""By profile, which part of the inputs is tried, as the number of such parts; else all are."""
 FEWEST = 5
 """Inputs that are tried in each profile, if there are as many."""
 
@@ -41,6 +39,10 @@ class Profile(StrEnum):
     CI = "ci"
     FULL = "full"
     SEARCH = "search"
+
+
+PARTS = {Profile.DESK: 10, Profile.CI: 4}
+"""Of how many equal parts one is tried. Other profiles try all inputs."""
 
 
 def chosen() -> Profile:

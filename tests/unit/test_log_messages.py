@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("spark_app", "operator")
+SOURCES = ("spark_app", "operator", "audit", "migrate")
 LEVELS = {"debug", "info", "warning", "error", "exception"}
 SENTENCE = re.compile(r"^(the|an?|no) |\b(is|are|has|have|was|were|cannot|may) ")
 """What makes a message a sentence, or the lack of something."""
