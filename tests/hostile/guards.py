@@ -319,6 +319,28 @@ _ROOTS = "test_shared_folder.py::test_links_in_an_output_root"
 """The cases of links in an output root, which one guard holds off."""
 _DRIVER_CLIENT = "landfall_operator.runtime.driver_client"
 GUARDS: dict[str, Guard] = {
+    "sizes of specs": Guard(
+        f"{_TENANT}specs_that_are_long",
+        "a spec of any size is parsed and kept",
+        {"landfall_operator.core.cache": _set("MAX_SPEC_BYTES", 1 << 40)},
+        hurts=True,
+    ),
+    "turns of passes": Guard(
+        "tests/unit/landfall_operator/test_fair_slots.py"
+        "::test_a_namespace_of_slow_passes_does_not_delay_the_group_of_another",
+        "one namespace may hold all slots of passes",
+        {
+            "landfall_operator.runtime.fair_slots": _set(
+                "FairSlots._next", lambda slots: next(iter(slots._waiting), None)
+            )
+        },
+    ),
+    "places of rollouts": Guard(
+        "tests/unit/landfall_operator/test_pairs.py"
+        "::test_the_rollouts_of_one_namespace_leave_a_place_to_the_next",
+        "the groups of one namespace take all places of `operator.maxRollouts`",
+        {"landfall_operator.runtime.reconciler": _set("share_of_places", lambda limit, **_: limit)},
+    ),
     "stored names": Guard(
         "test_bucket_writer.py::test_a_stored_spec_and_an_open_that_name_code",
         "a stored spec may name any module (`Allowed.check` returns)",

@@ -121,6 +121,19 @@ def test_an_output_around_and_inside_of_another_group_s(world: World, tenant: Te
             time.sleep(1)
 
 
+def test_specs_that_are_long(world: World, tenant: Tenant) -> None:
+    variables = [{"name": f"E{number}", "value": "x"} for number in range(40_000)]
+    groups = [hostile("long", driver={"env": variables}) for _ in range(16)]
+    tried = "16 groups with 40,000 variables each, 1.3 MB of YAML: 30 MB of objects for each"
+
+    with world.attack(PARTY, "the operator's memory", tried) as attack, applied(tenant, *groups):
+        for group in groups:
+            found = condition(tenant, group, "Ready") or seen(tenant, group)
+            attack.check(found["reason"] == "SpecInvalid", "a group of any size")
+            attack.check(len(found["message"]) < MAX_KEPT, f"a long message: {found['message']}")
+        attack.saw("refused unparsed: SpecInvalid, with its size and the greatest one")
+
+
 OWN = "tests.hostile.gadget"
 
 

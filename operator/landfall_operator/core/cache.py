@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import Any
 
 from landfall.api.spec import ConsumerGroup
@@ -33,6 +34,8 @@ from landfall_operator.objects.pod_templates import CONFIG_VOLUME, CONTROL_VOLUM
 Key = tuple[str, str]
 """Namespace and name of a group."""
 GROUP = "ConsumerGroup"
+MAX_SPEC_BYTES = 256 * 1024
+"""The largest spec that is parsed, as JSON. Parsed, one takes up to 25 times its size."""
 _NEVER_APPLIED = frozenset({"Pod", "ControllerRevision"})
 _LIFE = ("uid", "generation", "deletionTimestamp", "finalizers")
 _KEPT = ("name", "namespace", "resourceVersion", "creationTimestamp", *_LIFE)
@@ -93,7 +96,7 @@ class Resource:
 
     Attributes:
         metadata: the object's metadata, without managedFields and the like.
-        spec_json: the spec as it is stored. As text it takes a seventh of the memory.
+        spec_hash: a hash of the spec as it is stored.
         status_json: the status as it is stored; see ``stored_status``.
         spec: the parsed spec; None when it is not valid.
         spec_error: why the spec is not valid; else empty.
@@ -101,7 +104,7 @@ class Resource:
     """
 
     metadata: Json
-    spec_json: bytes
+    spec_hash: bytes
     status_json: bytes
     spec: ConsumerGroup | None
     spec_error: str
@@ -143,7 +146,7 @@ class Resource:
 
     def is_equivalent(self, other: "Resource") -> bool:
         """Return whether they differ only in what the operator itself writes, like the status."""
-        return self.spec_json == other.spec_json and all(
+        return self.spec_hash == other.spec_hash and all(
             self.metadata.get(name) == other.metadata.get(name) for name in _REQUESTED
         )
 
@@ -280,18 +283,19 @@ class ObjectCache:
             return None
         metadata = _slim_metadata(body["metadata"])
         spec_json = _as_text(body.get("spec"))
-        unchanged = known and known.spec_json == spec_json and known.uid == metadata["uid"]
+        spec_hash = sha256(spec_json).digest()
+        unchanged = known and known.spec_hash == spec_hash and known.uid == metadata["uid"]
         # Most new versions carry only a status. Parsing the spec again would dominate the cost.
         spec, error = (
             (known.spec, known.spec_error)
             if known and unchanged
-            else parsed(_resource(metadata, body.get("spec")))
+            else _parsed_spec(metadata, body.get("spec"), len(spec_json))
         )
         spec = self._shared(key, spec) if spec else None
         status = body.get("status", {})
         self.groups[key] = new = Resource(
             metadata=metadata,
-            spec_json=spec_json,
+            spec_hash=spec_hash,
             status_json=_as_text(status),
             spec=spec,
             spec_error=error,
@@ -410,6 +414,13 @@ def _resource(metadata: Json, spec: object) -> Json:
         "metadata": {name: value for name, value in metadata.items() if name != "labels"},
         "spec": spec,
     }
+
+
+def _parsed_spec(metadata: Json, spec: object, size: int) -> tuple[ConsumerGroup | None, str]:
+    """The group with a spec of ``size`` bytes, and an empty text; or None, and what is wrong."""
+    if size > MAX_SPEC_BYTES:
+        return None, f"spec: {size:,} bytes of JSON, more than {MAX_SPEC_BYTES:,}"
+    return parsed(_resource(metadata, spec))
 
 
 def _as_text(value: object) -> bytes:

@@ -261,7 +261,10 @@ class Reconciler:
             self._metrics.foreign_groups[key] = other
 
     def _rollout_limit(self, key: Key) -> int:
-        """The limit, if as many other groups change their revision; else 0."""
+        """How many other groups change their revision, if the group waits for them; else 0.
+
+        They are groups of the same namespace, if that has its share of the places.
+        """
         self._beginning.discard(key)
         limit = self._settings.max_rollouts
         if not limit:
@@ -269,7 +272,11 @@ class Reconciler:
         groups = self._cache.groups.items()
         changing = {other for other, found in groups if self._continues(found)}
         others = (changing | self._beginning) - {key}
-        return limit if len(others) >= limit else 0
+        if len(others) >= limit:
+            return limit
+        is_shared = any(other[0] != key[0] for other in self._cache.groups)
+        share = share_of_places(limit, is_shared=is_shared)
+        return share if sum(other[0] == key[0] for other in others) >= share else 0
 
     def _continues(self, group: Resource) -> bool:
         """Return whether this operator is changing a group's revision; false for a paused group."""
@@ -552,6 +559,15 @@ def _next_interval(
     if idle and idle.sleeps and idle.next_look:
         wait = min(wait, (idle.next_look - observed.now).total_seconds())
     return wait
+
+
+def share_of_places(limit: int, *, is_shared: bool) -> int:
+    """How many groups of one namespace may change their revision at once.
+
+    All but one, if there are several namespaces and places: a rollout that is held up keeps its
+    place, and in the namespace of a hostile tenant it is meant to.
+    """
+    return limit - 1 if is_shared and limit > 1 else limit
 
 
 def _fields(key: Key) -> dict[str, str]:

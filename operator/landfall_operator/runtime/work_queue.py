@@ -3,8 +3,8 @@
 Groups and Backfills each have a queue, so that neither holds up the other. Events only wake an
 object; what has to be done is found out by observing it. Events that arrive during a pass lead to
 one more pass. A pass that fails is repeated with exponential backoff. Only so many passes run at
-once; the other passes wait for their turn, in the order in which they became due. The operator is
-alive as long as passes end: having many groups waiting is no reason to restart it.
+once; the other passes wait for their turn, which namespaces take fairly. The operator is alive as
+long as passes end: having many groups waiting is no reason to restart it.
 """
 
 import asyncio
@@ -16,13 +16,16 @@ from dataclasses import dataclass, field
 
 from landfall.errors import LandfallError
 from landfall_operator.core.cache import Key
+from landfall_operator.runtime.fair_slots import FairSlots
 from landfall_operator.runtime.kube_client import Conflict, Unavailable
 from landfall_operator.runtime.metrics import PassMetrics
 
 log = logging.getLogger(__name__)
 
 FIRST_PASS_SPREAD_SECONDS = 0.05
-"""First passes are spread over this time per new object: when an operator starts, all are new."""
+"""First passes are spread over this time per new object of the namespace: when an operator starts,
+all are new.
+"""
 MIN_INTERVAL_SECONDS = 0.3
 """The shortest time between two passes over an object: events come in bursts."""
 MAX_BACKOFF_SECONDS = 15.0
@@ -88,7 +91,7 @@ class WorkQueue:
         self._noun = noun
         self._pass_seconds = pass_seconds
         self._repeats_failed = repeats_failed
-        self._slots = asyncio.Semaphore(concurrent)
+        self._slots = FairSlots(concurrent)
         self._items: dict[Key, _Item] = {}
         self._last_end = float("-inf")
 
@@ -128,12 +131,12 @@ class WorkQueue:
     async def _run(self, key: Key, item: _Item) -> None:
         wait: float | None = 0.0
         failures = 0
-        await asyncio.sleep(self._first_delay())
+        await asyncio.sleep(self._first_delay(key[0]))
         while wait is not None or item.wake.is_set():
             item.due = time.monotonic() + (wait or 0.0)
             await _wait_for(item.wake, wait or 0.0)
             item.due = min(item.due, time.monotonic())
-            async with self._slots:
+            async with self._slots.of(key[0]):
                 # Cleared before the pass, so that an event during the pass leads to another one.
                 item.wake.clear()
                 if item.woken_at is not None:
@@ -149,9 +152,9 @@ class WorkQueue:
             await asyncio.sleep(MIN_INTERVAL_SECONDS)
         del self._items[key]
 
-    def _first_delay(self) -> float:
-        """A random time within the period over which the first passes are spread."""
-        new = sum(item.is_new for item in self._items.values())
+    def _first_delay(self, namespace: str) -> float:
+        """A random time within the period over which a namespace's first passes are spread."""
+        new = sum(item.is_new for key, item in self._items.items() if key[0] == namespace)
         return FIRST_PASS_SPREAD_SECONDS * new * random.random()  # noqa: S311  # no secret
 
     async def _pass(self, key: Key, failures: int) -> tuple[str, float | None]:

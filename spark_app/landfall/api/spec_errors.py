@@ -13,6 +13,8 @@ from pydantic import ValidationError
 from landfall.api.values import duration_text, format_quantity
 from landfall.api.words import did_you_mean
 
+MAX_ERRORS = 100
+"""Errors of one document that are described; one more line has the number of those that are not."""
 VARIANT = "variant:"
 """Prefix of a union's tags. pydantic puts the tag into the path of an error, where a user who wrote
 no such field must not see it.
@@ -42,14 +44,17 @@ Sections = Mapping[str, Collection[str]]
 def spec_errors(
     error: ValidationError, sections: Sections, within: tuple[int | str, ...] = ()
 ) -> list[str]:
-    """One line per error. For an unknown field, one of its section, or another, is suggested.
+    """One line per error, up to ``MAX_ERRORS``. For an unknown field, a known one is suggested.
 
     ``within`` is where the document that was validated is in the user's.
     """
-    return [
-        f"{_path((*within, *found['loc']))}: {_describe(found, sections, within)}"
-        for found in error.errors()
+    found = error.errors()
+    lines = [
+        f"{_path((*within, *each['loc']))}: {_describe(each, sections, within)}"
+        for each in found[:MAX_ERRORS]
     ]
+    more = len(found) - len(lines)
+    return [*lines, f"and {more:,} more errors"] if more else lines
 
 
 def _path(location: tuple[int | str, ...]) -> str:

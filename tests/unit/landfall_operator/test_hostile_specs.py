@@ -1,6 +1,7 @@
 """Specs of tenants that would keep the shared operator busy: each costs it milliseconds."""
 
 import importlib
+import pickle
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -16,10 +17,11 @@ import landfall.api
 import landfall_operator
 from landfall.api.route_pattern import _JAVA, _JAVA_WORD, checked_pattern
 from landfall.api.spec import ConsumerGroup
+from landfall.api.spec.shared import distinct
 from landfall_operator.api import crd
 from landfall_operator.api.output_roots import may_collide
 from landfall_operator.api.validation import parsed
-from landfall_operator.core.cache import ObjectCache
+from landfall_operator.core.cache import MAX_SPEC_BYTES, ObjectCache
 from tests.support.cpu_budget import cpu_budget
 from tests.support.examples import share
 
@@ -208,3 +210,62 @@ def test_no_form_of_a_field_takes_long_for_any_text() -> None:
             with cpu_budget(BUDGET):
                 compiled.search((pump * 1000)[:1000] + "\0")
                 compiled.fullmatch("a://" + (pump * 1000)[:1000] + "\0")
+
+
+def entries(size: int) -> dict[str, dict[str, Any]]:
+    """Specs whose JSON has about ``size`` bytes: in each, one list has very many entries."""
+    column = {"type": "Int32"}
+    return {
+        "names": {"decode": {"columns": [{"name": f"c{n}", **column} for n in range(size // 32)]}},
+        "same": {"decode": {"columns": [{"name": "c", **column} for _ in range(size // 28)]}},
+        "types": {
+            "decode": {"columns": [{"name": f"c{n}", "type": "Int3"} for n in range(size // 31)]}
+        },
+        "steps": {"transforms": [{"use": f"Sq{n}"} for n in range(size // 17)]},
+        "publishers": {
+            "publish": [{"name": f"p{n}", "kind": "Nope"} for n in range(size // 33)],
+        },
+        "policies": {
+            "uploadPolicy": {
+                "overrides": [{"pattern": f"a{n}", "maxAge": "1m"} for n in range(size // 38)]
+            }
+        },
+        "variables": {
+            "driver": {"env": [{"name": f"E{n}", "value": "x"} for n in range(size // 32)]},
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", entries(0))
+@pytest.mark.parametrize("size", [MAX_SPEC_BYTES * 9 // 10, 1_300_000])
+def test_no_long_list_keeps_the_operator_busy(kind: str, size: int) -> None:
+    cache, spec = ObjectCache(), entries(size)[kind]
+
+    with cpu_budget(2.0):  # it was up to eight seconds
+        cache.put("ConsumerGroup", resource("long", "s3://b/x", "y", "q", **spec))
+
+    (found,) = cache.groups.values()
+    assert found.spec_error or kind in {"names", "variables"}
+    assert len(found.spec_error) < 50_000
+
+
+def test_names_are_compared_once_each() -> None:
+    names = tuple(f"c{number}" for number in range(20_000))
+
+    with cpu_budget(BUDGET):
+        assert distinct(names) == names
+        with pytest.raises(ValueError, match="named twice: c7, c9"):
+            distinct((*names, "c9", "c7"))
+
+
+def test_a_spec_that_is_too_long_is_named_and_not_kept() -> None:
+    cache = ObjectCache()
+    for number in range(10):
+        spec = entries(1_300_000)["variables"]
+        cache.put("ConsumerGroup", resource(f"g{number}", "s3://b/x", "y", "q", **spec))
+    del spec
+
+    texts = {found.spec_error for found in cache.groups.values()}
+    assert len(cache.groups) == 10
+    assert {text.split(" bytes")[1] for text in texts} == {" of JSON, more than 262,144"}
+    assert len(pickle.dumps(cache.groups)) < 50_000

@@ -183,6 +183,46 @@ def test_only_a_rollout_that_this_operator_continues_takes_a_place(
         one.pool.shutdown()
 
 
+@pytest.mark.parametrize(
+    ("limit", "changing", "idle", "waits"),
+    [
+        (3, ["logs/a", "logs/b"], ["pay/c"], 2),
+        (3, ["logs/a"], ["pay/c"], 0),
+        (3, ["pay/a", "pay/b"], [], 0),
+        (3, ["pay/a", "pay/b", "logs/a"], [], 3),
+        # Without another namespace, all places are for this one.
+        (3, ["logs/a", "logs/b"], ["logs/c"], 0),
+        (1, ["pay/a"], [], 1),
+    ],
+)
+def test_the_rollouts_of_one_namespace_leave_a_place_to_the_next(
+    limit: int, changing: list[str], idle: list[str], waits: int
+) -> None:
+    one = Reconciled()
+    claims = Claims("a/landfall-operator")
+    one.reconciler._settings = ReconcilerSettings(
+        SITE, one.clock, claims=claims, max_rollouts=limit
+    )
+    body = resource()
+    annotations = {"landfall.dev/operator": "a/landfall-operator"}
+    for path in [*changing, *idle]:
+        namespace, name = path.split("/")
+        metadata = {
+            **body["metadata"],
+            "namespace": namespace,
+            "name": name,
+            "uid": path,
+            "annotations": annotations,
+        }
+        status = CHANGING if path in changing else {}
+        one.cache.put("ConsumerGroup", {**body, "metadata": metadata, "status": status})
+    try:
+        assert KEY[0] == "logs"
+        assert one.reconciler._rollout_limit(KEY) == waits
+    finally:
+        one.pool.shutdown()
+
+
 # ------------------------------------------------------------------------ a lost node, and deletion
 
 

@@ -142,7 +142,7 @@ async def test_only_so_many_passes_run_at_once(monkeypatch: pytest.MonkeyPatch) 
     passes = HeldPasses()
     queue, _ = queue_of(passes, concurrent=4)
 
-    for key in many(20):
+    for key in [*many(10), *((f"namespace-{number}", "clicks") for number in range(10))]:
         queue.wake(key)
     await eventually(lambda: passes.running == 4)
     for _ in range(100):  # turns of the loop, in which others could begin

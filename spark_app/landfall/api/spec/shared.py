@@ -1,5 +1,6 @@
 """Names that several sections of the spec use."""
 
+from collections import Counter
 from typing import Annotated
 
 from pydantic import AfterValidator
@@ -49,7 +50,7 @@ def distinct(names: tuple[str, ...]) -> tuple[str, ...]:
     Raises:
         ValueError: a name is listed more than once.
     """
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    repeated = sorted(name for name, number in Counter(names).items() if number > 1)
     if repeated:
         raise ValueError(f"named twice: {', '.join(repeated)}")
     return names
