@@ -198,7 +198,7 @@ PODS = f"kubectl get pods -l landfall.dev/group={NAME} -o custom-columns=…"
 
 
 def sidecar(image: str) -> dict[str, object]:
-    """A container that ends only when it is told to, like the proxy of a mesh."""
+    """A container that ends only at its signal, like the proxy of a mesh."""
     stays = "trap 'exit 0' TERM; while :; do sleep 1; done"
     restricted = {
         "allowPrivilegeEscalation": False,
@@ -232,7 +232,7 @@ def test_sidecars_that_stay(group: LiveGroup, topic: str, kind: str) -> None:
 
     with scene(f"Sidecars that stay ({kind})") as shown:
         shown.say(
-            "Driver and executors have a container that ends only when it is told to, like the "
+            "Driver and executors have a container that ends only at its signal, like the "
             "proxy of a mesh, "
             + (
                 "as a native sidecar (`initContainers` with `restartPolicy: Always`)"

@@ -122,9 +122,9 @@ def test_an_output_around_and_inside_of_another_group_s(world: World, tenant: Te
 
 
 def test_specs_that_are_long(world: World, tenant: Tenant) -> None:
-    variables = [{"name": f"E{number}", "value": "x"} for number in range(40_000)]
-    groups = [hostile("long", driver={"env": variables}) for _ in range(16)]
-    tried = "16 groups with 40,000 variables each, 1.3 MB of YAML: 30 MB of objects for each"
+    tolerations = [{"key": "a"}] * 80_000
+    groups = [hostile("long", driver={"tolerations": tolerations}) for _ in range(16)]
+    tried = "16 groups with 80,000 tolerations each: a megabyte of JSON, and 50 MB of objects"
 
     with world.attack(PARTY, "the operator's memory", tried) as attack, applied(tenant, *groups):
         for group in groups:
@@ -264,7 +264,7 @@ def test_the_answer_to_a_request(world: World, tenant: Tenant, shown: str) -> No
         events = tenant.groups.kubectl("get", "events", "--field-selector", about, "-o", "json")
         return "".join(each["message"] for each in json.loads(events)["items"])
 
-    with world.attack(PARTY, f"what the {shown} says of a request", tried) as attack:
+    with world.attack(PARTY, f"the answer to a request, in the {shown}", tried) as attack:
         with applied(tenant, group):
             said = eventually(message, lambda text: "no other revision" in text)
         attack.check(said.isprintable(), f"{said!r}")
