@@ -320,10 +320,10 @@ _ROOTS = "test_shared_folder.py::test_links_in_an_output_root"
 _DRIVER_CLIENT = "landfall_operator.runtime.driver_client"
 GUARDS: dict[str, Guard] = {
     "sizes of specs": Guard(
-        f"{_TENANT}specs_that_are_long",
+        "tests/unit/landfall_operator/test_hostile_specs.py"
+        "::test_a_spec_that_is_too_long_is_named_and_not_kept",
         "a spec of any size is parsed and kept",
         {"landfall_operator.core.cache": _set("MAX_SPEC_BYTES", 1 << 40)},
-        hurts=True,
     ),
     "turns of passes": Guard(
         "tests/unit/landfall_operator/test_fair_slots.py"

@@ -121,19 +121,6 @@ def test_an_output_around_and_inside_of_another_group_s(world: World, tenant: Te
             time.sleep(1)
 
 
-def test_specs_that_are_long(world: World, tenant: Tenant) -> None:
-    tolerations = [{"key": "a"}] * 80_000
-    groups = [hostile("long", driver={"tolerations": tolerations}) for _ in range(16)]
-    tried = "16 groups with 80,000 tolerations each: a megabyte of JSON, and 50 MB of objects"
-
-    with world.attack(PARTY, "the operator's memory", tried) as attack, applied(tenant, *groups):
-        for group in groups:
-            found = condition(tenant, group, "Ready") or seen(tenant, group)
-            attack.check(found["reason"] == "SpecInvalid", "a group of any size")
-            attack.check(len(found["message"]) < MAX_KEPT, f"a long message: {found['message']}")
-        attack.saw("refused unparsed: SpecInvalid, with its size and the greatest one")
-
-
 OWN = "tests.hostile.gadget"
 
 

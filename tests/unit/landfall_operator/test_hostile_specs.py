@@ -267,5 +267,6 @@ def test_a_spec_that_is_too_long_is_named_and_not_kept() -> None:
 
     texts = {found.spec_error for found in cache.groups.values()}
     assert len(cache.groups) == 10
+    assert "" not in texts
     assert {text.split(" bytes")[1] for text in texts} == {" of JSON, more than 262,144"}
     assert len(pickle.dumps(cache.groups)) < 50_000
