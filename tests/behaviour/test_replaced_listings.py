@@ -15,10 +15,10 @@ from landfall.store import Store
 from tests.support.driver import fakes
 from tests.support.driver.driver_thread import DriverThread
 from tests.support.driver.fakes import FakeLog
-from tests.support.landing.group import wait_for
 from tests.support.ledger.merged import MergesOnce, current, merged, planned
 from tests.support.stores.every_store import s3_store
 from tests.support.stores.s3 import Bucket
+from tests.support.waiting import wait_for
 
 OBJECTS = 110
 PAGE = 100

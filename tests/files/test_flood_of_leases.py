@@ -16,8 +16,8 @@ from tests.support.files.feed_scene import FeedScene
 from tests.support.files.flood import Flood, Share
 from tests.support.files.flooding import FILES, LEAST_HARMS, SEED, SETTLE, harm, in_thread
 from tests.support.files.takers import Takers, done_numbers, numbered
-from tests.support.landing.group import wait_for
 from tests.support.landing.processes import TOKEN, Process, Processes, free_port
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(7200)]
 

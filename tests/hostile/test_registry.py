@@ -18,9 +18,10 @@ from tests.hostile.test_producer import run
 from tests.hostile.world import CONTROL_CHARACTERS, World
 from tests.support.audit.independent_audit import landed_lines
 from tests.support.kafka.registry import Registry, framed
-from tests.support.landing.group import Scene, wait_for
+from tests.support.landing.group import Scene
 from tests.support.landing.processes import Processes
 from tests.support.payloads.avro import encoded
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900, func_only=True)]
 

@@ -13,13 +13,12 @@ from landfall.source.event_topic import TopicEvents
 from tests.integration.conftest import keys
 from tests.support.files.feed_scene import TP, FeedScene, once, rows
 from tests.support.kafka.broker import Broker
-from tests.support.landing.group import wait_for
 from tests.support.landing.processes import Processes
 from tests.support.stores.aws_server import REGION
 from tests.support.stores.s3 import Bucket, S3Server
 from tests.support.stores.s3_events import s3_with_events
 from tests.support.stores.sqs_server import sqs_queue
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, wait_for
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

@@ -9,8 +9,9 @@ from pyspark import SparkContext
 from landfall.api.contract import EXECUTORS_PATH, OPEN_PATH, YIELD_PATH, ExitCode
 from landfall.ledger import Open, decode
 from tests.support.audit.independent_audit import EXACT, events
-from tests.support.landing.group import Scene, land, wait_for
+from tests.support.landing.group import Scene, land
 from tests.support.landing.processes import Pod, Processes
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

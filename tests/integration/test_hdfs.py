@@ -28,12 +28,13 @@ from landfall_audit.buckets import open_bucket
 from tests.support.audit.audited_spec import for_auditor
 from tests.support.audit.independent_audit import EXACT, events
 from tests.support.kafka.broker import Broker
-from tests.support.landing.group import PATIENCE, Scene, land, wait_for
+from tests.support.landing.group import Scene, land
 from tests.support.places import Place
 from tests.support.places import hdfs as hdfs_places
 from tests.support.stores.every_store import concurrently, content, uploaded
 from tests.support.stores.s3 import Bucket
 from tests.support.stores.source_files import check_versions, files_of
+from tests.support.waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.xdist_group("hdfs")
 

@@ -19,10 +19,11 @@ from landfall.store.probe import PREFIX as PROBES
 from tests.support.audit.independent_audit import EXACT, data_keys, events
 from tests.support.kafka.broker import Broker
 from tests.support.landing.crashing_store import waiting_at
-from tests.support.landing.group import Scene, land, wait_for
+from tests.support.landing.group import Scene, land
 from tests.support.landing.processes import Processes
 from tests.support.places.kinds import KINDS
 from tests.support.stores.s3 import Bucket
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

@@ -18,7 +18,8 @@ from tests.support.audit.independent_audit import (
     parquet_rows,
 )
 from tests.support.kafka.broker import Message
-from tests.support.landing.group import Scene, land, landing, wait_for
+from tests.support.landing.group import Scene, land, landing
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.xdist_group("spark")
 

@@ -14,8 +14,8 @@ from landfall.cli.decide.driver_control import DriverControl
 from landfall.errors import Retry
 from tests.support.files.feed_scene import TOPIC, FeedScene, rows
 from tests.support.files.takers import Takers, done_numbers
-from tests.support.landing.group import wait_for
 from tests.support.landing.processes import TOKEN, Processes, free_port
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

@@ -27,9 +27,10 @@ from landfall_operator.reporting.event_texts import condition_events
 from landfall_operator.reporting.group_status import report
 from tests.support.audit.independent_audit import events
 from tests.support.kafka.broker import Message
-from tests.support.landing.group import PATIENCE, Scene
+from tests.support.landing.group import Scene
 from tests.support.landing.processes import Pod, Processes
 from tests.support.operator.cluster_model import World, group
+from tests.support.waiting import PATIENCE
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

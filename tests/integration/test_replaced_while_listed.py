@@ -28,10 +28,10 @@ from landfall.store.below import SlotsBelow
 from tests.support.driver import fakes
 from tests.support.driver.driver_thread import DriverThread
 from tests.support.driver.fakes import NOW, FakeLog, FakeRunner
-from tests.support.landing.group import wait_for
 from tests.support.ledger.merged import MergesOnce
 from tests.support.stores.every_store import s3_store
 from tests.support.stores.s3 import Bucket
+from tests.support.waiting import wait_for
 
 GROUP, BACKFILL = fakes.group().metadata.name, "fix"
 ROWS = 13

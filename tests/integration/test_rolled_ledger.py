@@ -13,7 +13,8 @@ from landfall.cli import main
 from landfall.ledger import State
 from landfall.ledger.names import object_names
 from tests.support.audit.independent_audit import EXACT, events
-from tests.support.landing.group import Scene, land, landing, wait_for
+from tests.support.landing.group import Scene, land, landing
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

@@ -29,8 +29,9 @@ from tests.support.kafka.registry_outage import (
     running,
     spec,
 )
-from tests.support.landing.group import Scene, wait_for
+from tests.support.landing.group import Scene
 from tests.support.landing.processes import Processes
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.full
 

@@ -23,10 +23,10 @@ from landfall.lane import claim_output_root
 from landfall.store.urls import open_store
 from tests.support.audit.independent_audit import EXACT, events
 from tests.support.kafka.broker import Broker
-from tests.support.landing.group import PATIENCE, Landing, Scene, land, landing, wait_for
+from tests.support.landing.group import Landing, Scene, land, landing
 from tests.support.landing.processes import Process, Processes
 from tests.support.stores.s3 import S3Server
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually, wait_for
 
 pytestmark = pytest.mark.xdist_group("drivers")
 

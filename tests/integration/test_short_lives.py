@@ -12,8 +12,9 @@ from landfall.driver.decide.batch_size import FIRST_BATCH_OFFSETS, FIRST_SLICE_O
 from landfall.errors import LandfallError
 from landfall.ledger import Commit, Open, decode
 from tests.support.audit.independent_audit import events
-from tests.support.landing.group import Scene, wait_for
+from tests.support.landing.group import Scene
 from tests.support.landing.processes import Process, Processes
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.xdist_group("drivers"), pytest.mark.slow]
 

@@ -23,7 +23,7 @@ from landfall.store.probe import probe
 from landfall.store.urls import open_store
 from tests.support.audit.independent_audit import events
 from tests.support.kafka.broker import Broker
-from tests.support.landing.group import Landing, Scene, wait_for
+from tests.support.landing.group import Landing, Scene
 from tests.support.stores.every_store import content, uploaded
 from tests.support.stores.limited_users import (
     DRIVER,
@@ -32,6 +32,7 @@ from tests.support.stores.limited_users import (
     scene_of_driver,
     without,
 )
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.xdist_group("store_rights")
 

@@ -28,10 +28,11 @@ from landfall.store.s3.store import S3Store
 from tests.integration.test_lost_uploads import die_at_commit
 from tests.support.audit.independent_audit import events
 from tests.support.kafka.broker import Broker, Message
-from tests.support.landing.group import Landing, Scene, wait_for
+from tests.support.landing.group import Landing, Scene
 from tests.support.landing.on_call import OnCall, blocked, landed
 from tests.support.landing.processes import Processes
 from tests.support.stores.rotated_keys import RotatedKeys
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.xdist_group("verbs")
 

@@ -18,7 +18,7 @@ from landfall.ledger import Open, decode
 from landfall.store.memory import MemoryStore
 from tests.support.driver.driver_thread import DriverThread
 from tests.support.driver.fakes import FakeLog, landed_offsets, written_offsets
-from tests.support.landing.group import wait_for
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 

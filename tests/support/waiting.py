@@ -6,8 +6,13 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+PATIENCE = 240.0
+"""Seconds to wait for what should happen, before a test fails."""
 
-def eventually(look: Callable[[], T], enough: Callable[[T], object], seconds: float = 240) -> T:
+
+def eventually(
+    look: Callable[[], T], enough: Callable[[T], object], seconds: float = PATIENCE
+) -> T:
     """Call ``look`` until ``enough`` holds for its result; returns that result.
 
     Raises:
@@ -18,3 +23,16 @@ def eventually(look: Callable[[], T], enough: Callable[[T], object], seconds: fl
         assert time.monotonic() < deadline, f"after {seconds} s still {found}"[:2000]
         time.sleep(0.05)
     return found
+
+
+def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
+    """Return as soon as the condition holds; ``what`` names it in the error.
+
+    Raises:
+        TimeoutError: It does not hold in time.
+    """
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds:g} s: {what}")
+        time.sleep(0.02)

@@ -23,7 +23,7 @@ from landfall.lane import Lane
 from landfall.store import Store
 from tests.support.driver import fakes
 from tests.support.driver.fakes import NOW, FakeLog, FakeRunner, ticking
-from tests.support.landing.group import wait_for
+from tests.support.waiting import wait_for
 
 _names = count()
 

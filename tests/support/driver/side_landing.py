@@ -18,8 +18,8 @@ from landfall.store.below import SlotsBelow
 from landfall.store.memory import MemoryStore
 from tests.support.driver.driver_thread import DriverThread
 from tests.support.driver.fakes import NOW, FakeLog, FakeRunner, driver, group, ticking
-from tests.support.landing.group import wait_for
 from tests.support.ledger.merged import MergesOnce
+from tests.support.waiting import wait_for
 
 GROUP, NAME = group().metadata.name, "fix"
 

@@ -33,7 +33,7 @@ from landfall.source.files_log import FilesLog
 from landfall.store.memory import MemoryFiles, MemoryStore
 from tests.support.driver import fakes
 from tests.support.driver.fakes import FakeRunner
-from tests.support.landing.group import wait_for
+from tests.support.waiting import wait_for
 
 TOPIC = "hits"
 TP = TopicPartition(TOPIC, 0)

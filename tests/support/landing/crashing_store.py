@@ -31,7 +31,7 @@ from landfall.api import spec
 from landfall.objects import Part, Upload
 from landfall.store import Created
 from landfall.store.urls import open_store
-from tests.support.landing.group import wait_for
+from tests.support.waiting import wait_for
 
 STRIKE, GATE = "LANDFALL_TEST_STRIKE", "LANDFALL_TEST_GATE"
 OWN = "_landfall/"

@@ -1,7 +1,6 @@
 """A group between a real broker and a real S3 server, and a driver for it in this process."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -44,24 +43,13 @@ from tests.support.audit.audited_spec import for_auditor
 from tests.support.audit.independent_audit import Audit, audit, in_bucket, in_kafka
 from tests.support.kafka.broker import Broker
 from tests.support.stores.s3 import Bucket
-
-PATIENCE = 240.0
-"""Seconds to wait for what should happen, before a test fails."""
+from tests.support.waiting import PATIENCE, wait_for
 
 DATED_JSON: Mapping[str, Any] = {
     "decode": {"format": "Json", "timestamp": {"field": "ts", "unit": "Milliseconds"}},
     "uploadPolicy": {"maxBytes": "1M", "maxAge": "200ms"},
 }
 """Lands the events of ``tests.support.audit.independent_audit`` by their dates, as gzipped JSON."""
-
-
-def wait_for(condition: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    """Return as soon as the condition holds; ``what`` names it in the error."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {seconds:g} s: {what}")
-        time.sleep(0.02)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import yaml
 from dev.servers.ports import any_free
 from landfall.api.contract import CONTROL_TOKEN_FILE, GROUP_FILE, REVISION
 from tests.support.landing.crashing_store import GATE, STRIKE
-from tests.support.landing.group import PATIENCE, wait_for
+from tests.support.waiting import PATIENCE, wait_for
 
 LANDFALL = str(Path(sys.executable).with_name("landfall"))
 ROOT = Path(__file__).resolve().parents[3]

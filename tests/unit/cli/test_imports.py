@@ -48,3 +48,17 @@ def test_a_typo_is_answered_before_the_models_of_a_spec_are_imported(typed: str)
     )
 
     assert {"pydantic", "landfall.api.spec"}.isdisjoint(shown.stdout.split())
+
+
+def test_a_driver_that_a_test_kills_imports_little_of_the_tests() -> None:
+    """Spark's driver and each of its workers import the store: the auditor alone takes seconds."""
+    store = "tests.support.landing.crashing_store"
+    shown = subprocess.run(
+        [sys.executable, "-c", f"import sys, {store}; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    modules = {name for name in shown.stdout.split() if name.startswith(("tests.", "landfall_"))}
+    assert modules == {"tests.support", "tests.support.landing", store, "tests.support.waiting"}

@@ -19,7 +19,7 @@ from tests.support.driver.fakes import (
     landed_offsets,
     written_offsets,
 )
-from tests.support.landing.group import wait_for
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture

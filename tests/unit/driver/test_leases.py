@@ -31,7 +31,7 @@ from tests.support.files.lease_scene import (
     new_name,
     take,
 )
-from tests.support.landing.group import wait_for
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture

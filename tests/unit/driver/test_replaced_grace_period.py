@@ -16,8 +16,8 @@ from landfall.store.memory import MemoryStore
 from tests.support.driver import fakes
 from tests.support.driver.driver_thread import DriverThread
 from tests.support.driver.fakes import NOW
-from tests.support.landing.group import wait_for
 from tests.support.ledger.merged import MergesOnce
+from tests.support.waiting import wait_for
 from tests.unit.driver.test_replacements import GROUP, Scene, asked
 
 DAY = timedelta(days=1)

@@ -8,7 +8,8 @@ from landfall.ledger.names import object_names
 from landfall.ledger.task_results import DecidedObject, LandedObject, ObjectKind
 from landfall.objects import Upload
 from landfall.store.memory import MemoryStore, Operation
-from tests.unit.driver.test_replacements import GROUP, NoDelete, Scene, wait_for
+from tests.support.waiting import wait_for
+from tests.unit.driver.test_replacements import GROUP, NoDelete, Scene
 
 KEY = "a/dt=1/1_0_00000000000000000000.json"
 DELETED = {Operation.DROP: 1, Operation.STAT: 1, Operation.RETIRE: 1}

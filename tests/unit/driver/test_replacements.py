@@ -31,9 +31,9 @@ from tests.support.driver.fakes import (
     ticking,
     written_offsets,
 )
-from tests.support.landing.group import wait_for
 from tests.support.ledger import older_names
 from tests.support.ledger.merged import MergesOnce, is_of_replace
+from tests.support.waiting import wait_for
 
 GROUP = group().metadata.name
 DAY, WEEK = timedelta(days=1), timedelta(days=7)

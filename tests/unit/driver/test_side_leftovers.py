@@ -12,8 +12,8 @@ from landfall.store.below import SlotsBelow
 from landfall.store.memory import MemoryStore
 from tests.support.driver.driver_thread import DriverThread
 from tests.support.driver.fakes import NOW, FakeLog, group
-from tests.support.landing.group import wait_for
 from tests.support.ledger.sample_ledger import SampleLedger
+from tests.support.waiting import wait_for
 
 GROUP = group().metadata.name
 

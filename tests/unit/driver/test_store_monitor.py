@@ -14,7 +14,7 @@ from landfall.store.memory import MemoryStore
 from landfall.store.s3.store import S3Store
 from tests.support.driver.driver_status import status_of
 from tests.support.driver.fakes import NOW, FakeLog, FakeRunner, driver, group
-from tests.support.landing.group import wait_for
+from tests.support.waiting import wait_for
 
 
 @dataclass

@@ -19,7 +19,7 @@ from landfall.task import Batch
 from landfall.task.landing import land
 from tests.support.driver.fakes import FakeLog, group
 from tests.support.driver.slice_landing import FakeReader
-from tests.support.landing.group import wait_for
+from tests.support.waiting import wait_for
 from tests.unit.driver.test_handover import DriverThread, opened_by
 
 IDL = "struct Click { 1: i64 at, 2: string user }"
