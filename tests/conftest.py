@@ -35,7 +35,7 @@ from dev.servers.kafka import KAFKA
 from dev.servers.s3 import S3
 from dev.servers.schema_registry import SCHEMA_REGISTRY
 from dev.servers.server import STATE, Server, ServerKind
-from tests.support import examples
+from tests.support import examples, rewriting
 from tests.support.examples import finished
 from tests.support.kafka.broker import Broker
 from tests.support.kafka.registry import Registry
@@ -85,6 +85,19 @@ def pytest_configure(config: pytest.Config) -> None:
         _stop_left_behind()
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile test modules once for all workers, and collect without looking for garbage.
+
+    There is none, and the garbage collector would pass over all tests again and again.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker:
+        number = int(worker["workerid"].removeprefix("gw"))
+        modules = rewriting.test_modules(session.config)
+        rewriting.compile_share(session.config, modules, number, worker["workercount"])
+    gc.disable()
+
+
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Cut what a test is given in its name: payloads of megabytes are parameters, too."""
     if not isinstance(val, (str, bytes)) or len(val) <= LONGEST_ID:
@@ -114,6 +127,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over what all tests have in common: it stays to the end."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
@@ -130,6 +144,7 @@ def _index(names: tuple[str, ...], name: str) -> int:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    gc.enable()
     gc.unfreeze()
     if hasattr(config, "workerinput"):
         return
