@@ -73,13 +73,15 @@ class LettersSchedule(Schedule):
         """What happens to calls of a place: the same as to all others, and it may refuse."""
         return RefusingPlace(self)
 
-    def start(self, revision: str | None = None, *, until_caught_up: bool = False) -> Process:
-        """Start a driver; the last one knows every place."""
-        forgets = not until_caught_up and self.dice.random() < FORGETS
+    def start(
+        self, revision: str | None = None, *, until_caught_up: bool = False, stays: bool = False
+    ) -> Process:
+        """Start a driver; the last ones know every place."""
+        forgets = not (until_caught_up or stays) and self.dice.random() < FORGETS
         self.named = self.dice.choice(OF_SOME if forgets else OF_ALL)
         self.say(f"the next spec has {self.named}")
         try:
-            process = super().start(revision, until_caught_up=until_caught_up)
+            process = super().start(revision, until_caught_up=until_caught_up, stays=stays)
         finally:
             self.named = ALL
         process.may_name = (Reason.SPEC_INVALID,) if forgets else ()

@@ -275,13 +275,22 @@ class Schedule:
 
     # --------------------------------------------------------------------------------- what happens
 
-    def start(self, revision: str | None = None, *, until_caught_up: bool = False) -> Process:
-        """Start a driver."""
-        name = f"D{next(self.names)}"
-        is_newest = until_caught_up or (self.luck.letters and self.dice.random() < 0.7)
+    def start(
+        self, revision: str | None = None, *, until_caught_up: bool = False, stays: bool = False
+    ) -> Process:
+        """Start a driver.
+
+        Args:
+            revision: its revision; any one by default.
+            until_caught_up: whether it ends once it has landed everything.
+            stays: whether it is of the newest generation, and lands whatever comes until it is
+                stopped.
+        """
+        name, is_last = f"D{next(self.names)}", until_caught_up or stays
+        is_newest = is_last or (self.luck.letters and self.dice.random() < 0.7)
         number = self.generations if is_newest else self.dice.randint(1, self.generations)
         own = self.dice.choice(REVISIONS) if revision is None else revision
-        goal = Endless if until_caught_up else ranges.goal(self.luck, self.dice)
+        goal = Endless if is_last else ranges.goal(self.luck, self.dice)
         deps = self.deps(name, group := self.group(number))
         contender = LaneContender(
             group,

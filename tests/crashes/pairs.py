@@ -92,7 +92,7 @@ class PairSchedule(PromotionSchedule):
 
     def source_events(self) -> list[Callable[[], object]]:
         """See ``Schedule``; readers come, and a person asks more often."""
-        asks: list[Callable[[], object]] = [self.undoing.ask, partial(ask_for_replay, self)]
+        asks: list[Callable[[], object]] = [self.undoing.begin, partial(ask_for_replay, self)]
         others = [*self.readers.events(), *self.trials.events()]
         return [*super().source_events(), *others, *asks * ASKS]
 
@@ -104,6 +104,8 @@ class PairSchedule(PromotionSchedule):
         """See ``Schedule``; what retires may wait for publishers, or for the end of its time."""
         if not self.log.unavailable:  # a driver of a trial may wait for a leader, without an end
             self.trials.end()
+            if self.aftermath:
+                self.undoing.end()
         last = super().land_the_rest()
         for _ in range(2):
             with self.judging():
@@ -115,6 +117,12 @@ class PairSchedule(PromotionSchedule):
             self.let_pass(timedelta(seconds=self.keep))
             last = super().land_the_rest()
         return last
+
+    def stuck(self, process: Process) -> Iterator[str]:
+        """See ``Schedule``; nor does it answer who asks for an undoing."""
+        yield from super().stuck(process)
+        if self.undoing.waits_for(process):
+            yield "an undoing is not answered"
 
     def findings(self) -> Iterator[str]:
         """What is wrong in the end."""
