@@ -307,13 +307,14 @@ class Merger(NoPlanner):
             return None
 
     def _groups(self, visible: dict[str, Current]) -> Iterable[list[Current]]:
-        found = defaultdict[tuple[str, int, int], list[Current]](list)
+        """Objects of one folder each, as compaction merges them: an undo may be of one folder."""
+        found = defaultdict[tuple[str, str, int, int], list[Current]](list)
         for each in visible.values():
             upload = each[0].landed.upload
             name = object_names.origin(self._lane.group, upload.key)
             topic_id, _ = self._schedule.rows.of[upload.key, upload.token]
             if each[0].landed.kind is ObjectKind.DATA:
-                found[topic_id, name.partition, name.generation].append(each)
+                found[each[0].folder, topic_id, name.partition, name.generation].append(each)
         return found.values()
 
     def _merged(self, plan: int, token: str, some: Sequence[Current]) -> NewObject:

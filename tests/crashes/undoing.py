@@ -14,6 +14,7 @@ end, what fails again and again.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ from tests.support.ledger.undoable import REMEDY
 if TYPE_CHECKING:
     from tests.crashes.pairs import PairSchedule
 
-LAST = 0.5
+LAST = 0.3
 """How often the last REPLACE is to be undone, and not any one."""
 FINAL = (
     "nothing to undo",
@@ -155,10 +156,15 @@ class Undoing:
             if (found := next(waiting, None)) is None:
                 return answer
             self._asked = process
-            schedule.scheduler.wait(lambda: found.done() or not _runs(process))
+            self._await(found)
             self._asked = None
             if found.done():
                 return found.result()
+
+    def _await(self, answer: Future[Answer]) -> None:
+        """Wait for an answer, or until the driver that is asked can give none."""
+        asked = self._asked
+        self._schedule.scheduler.wait(lambda: answer.done() or not (asked and _runs(asked)))
 
     def _running(self) -> Iterator[tuple[Process, Driver]]:
         """The drivers that can answer."""
