@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from landfall.api.verbs import Outcome
 from tests.crashes.expiring import ExpirySchedule
 from tests.crashes.letters import LettersSchedule
 from tests.crashes.losing import LosingSchedule
@@ -79,10 +80,17 @@ ELSEWHERE = (
 
 @dataclass
 class Met:
-    """How many schedules of each kind were played, and in how many of them two features met."""
+    """How many schedules of each kind were played, and in how many of them two features met.
+
+    Attributes:
+        undos: how drivers have answered a person who asks for undos where features meet.
+        remedies: how many of these undos were carried out as a refusal had named them.
+    """
 
     schedules: Counter[str] = field(default_factory=Counter)
     pairs: dict[str, Counter[Pair]] = field(default_factory=dict)
+    undos: Counter[Outcome] = field(default_factory=Counter)
+    remedies: int = 0
 
     def add(self, kind: str, features: Iterable[Feature]) -> None:
         """Count a schedule in which these were played."""
@@ -99,6 +107,8 @@ def count_schedules(seeds: range) -> Met:
             schedule = meeting(seed)
             schedule.run()
             met.add("pairs", played(schedule))
+            met.undos += schedule.undoing.answers
+            met.remedies += schedule.undoing.remedies
         for kind, of in ALONE.items():
             for seed in seeds[: len(seeds) // 4]:
                 alone = of(seed)
@@ -109,7 +119,7 @@ def count_schedules(seeds: range) -> Met:
 
 def page(met: Met) -> str:
     """The page, with a line for each two features."""
-    return "\n".join([*_HEAD, _sentence(met), "", *_table(met), ""])
+    return "\n".join([*_HEAD, _sentence(met), "", *_table(met), "", *_undos(met), ""])
 
 
 _WIDTH = 120
@@ -128,6 +138,17 @@ def _sentence(met: Met) -> str:
     return textwrap.fill(
         f"It counts {met.schedules['pairs']} schedules of pairs, and of other kinds {alone}. "
         "`python -m tests.crashes --table 400` plays more of them, and prints it.",
+        _WIDTH,
+    )
+
+
+def _undos(met: Met) -> Iterator[str]:
+    done, refused = met.undos[Outcome.DONE], met.undos[Outcome.REFUSED]
+    yield "## Undos"
+    yield ""
+    yield textwrap.fill(
+        f"In the schedules of pairs, drivers carried out {done} undos that a person asked for, and "
+        f"refused {refused}. {met.remedies} of those carried out had been named by a refusal.",
         _WIDTH,
     )
 

@@ -61,6 +61,8 @@ STEPS, EVENTS, FAULTS = (600, 1000, 1600), (0.01, 0.03, 0.1), (0.0, 0.01, 0.03, 
 """How many steps of a schedule may have trouble, and how often: a driver must get round to much."""
 PROMOTES_TRIAL = 0.7
 """How often a trial is promoted, if one can be, when something might be merged."""
+LISTERS = 3
+"""How many list while, in the end, something is undone."""
 ASKS = 3
 """How many of its events ask for an undoing or a replay."""
 
@@ -105,6 +107,8 @@ class PairSchedule(PromotionSchedule):
         if not self.log.unavailable:  # a driver of a trial may wait for a leader, without an end
             self.trials.end()
             if self.aftermath:
+                for _ in range(LISTERS):
+                    self.readers.start_listing()
                 self.undoing.end()
         last = super().land_the_rest()
         for _ in range(2):

@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 
 LOOKS = 2
 """How many of a schedule's events are readers of each kind."""
-PAGE, ANSWERS = 2, 0.05
-"""How many keys a page of a listing has, and how often the next one comes, between two steps."""
+PAGE, ANSWERS, OPENS = 2, 0.1, 0.005
+"""How many keys a page of a listing has, how often a lister gets its next answer between two steps
+(a page, or one of the listed objects, which it opens one after the other), and how often it begins
+to open them. Most take somewhat less than the grace period.
+"""
 
 
 class Readers:
@@ -56,7 +59,7 @@ class Readers:
 
     def events(self) -> Iterable[Callable[[], object]]:
         """What may happen between two steps."""
-        return [self._read_ledger, self._read_as_log, self._start_listing, self._check] * LOOKS
+        return [self._read_ledger, self._read_as_log, self.start_listing, self._check] * LOOKS
 
     # -------------------------------------------------------------------------------- by the ledger
 
@@ -175,7 +178,8 @@ class Readers:
 
     # ---------------------------------------------------------------------------------- by listings
 
-    def _start_listing(self) -> None:
+    def start_listing(self) -> None:
+        """Let one more list, if old objects have a grace period."""
         schedule = self._schedule
         if schedule.keep and schedule.has_one_time:
             owner = Owner(f"L{next(self._numbers)}")
@@ -191,14 +195,21 @@ class Readers:
         last, listed = "", list[str]()
         while page := self._page(last):
             listed, last = [*listed, *page], page[-1]
-            schedule.scheduler.wait(lambda: schedule.dice.random() < ANSWERS, idle=True)
-        there = schedule.watched._objects
-        open_ = [(key, there[key].token) for key in listed if key in there]
-        rows = Counter(chain.from_iterable(self._rows(*each) for each in open_))
+            self._wait(ANSWERS)
+        self._wait(OPENS)
+        there, rows = schedule.watched._objects, Offsets()
+        for key in listed:
+            if key in there:
+                rows += self._rows(key, there[key].token)
+            self._wait(ANSWERS)
         if (schedule.clock() - began).total_seconds() < schedule.keep:
             self.listings += 1
             if neither := wanted - rows:
                 self._note(f"who lists for a moment misses {sorted(neither)}")
+
+    def _wait(self, ends: float) -> None:
+        dice = self._schedule.dice
+        self._schedule.scheduler.wait(lambda: dice.random() < ends, idle=True)
 
     def _page(self, after: str) -> list[str]:
         keys = self._schedule.watched._objects

@@ -60,8 +60,8 @@ class Undoing:
     """The person.
 
     Attributes:
-        answers: how often drivers have answered, by outcome.
-        remedies: how often a refusal has named what to undo first.
+        answers: how drivers have answered, if not FAILED.
+        remedies: how many undos were carried out that a refusal had named.
         stuck: refusals that name nothing to do.
     """
 
@@ -201,9 +201,9 @@ class Undoing:
         match answer.outcome:
             case Outcome.DONE:
                 self._wanted.pop()
+                self.remedies += bool(self._wanted)
                 self._own |= {int(slot) for slot in RECORDED.findall(answer.message)}
             case Outcome.REFUSED if remedy := REMEDY.search(answer.message):
-                self.remedies += 1
                 first: Wanted = int(remedy[1]), (remedy[2],) if remedy[2] else ()
                 if first in self._wanted or first[0] in self._own:
                     self.stuck.append(f"undo is refused, and its remedy leads back: {answer}")

@@ -13,8 +13,10 @@ import pytest
 from landfall.checks import replacements as checks
 from landfall.checks.objects import NamedObject
 from landfall.driver.backfill import side_lane
+from landfall.driver.decide.undoing import Obstacle
 from landfall.driver.landing.goals import WHATEVER_COMES, UntilOffsets
 from landfall.driver.replacing.grace_period import GracePeriod
+from landfall.driver.replacing.undo import _Ledger
 from landfall.landed.pieces import Counting
 from landfall.lane.replacements import read_replaced
 from landfall.publish.tables import TablePublisher
@@ -97,6 +99,25 @@ def _tables_keep_what_retires(patch: Patch) -> None:
     patch.setattr(TablePublisher, "_retired_by_table", lambda *_: {})
 
 
+def _names_no_remedy(patch: Patch) -> None:
+    """A refused undo does not name what to undo first."""
+    patch.setattr(_Ledger, "_in_the_way", lambda *_: "objects were replaced again since")
+
+
+def _names_a_remedy_in_vain(patch: Patch) -> None:
+    """A refused undo names itself as what to undo first."""
+
+    def in_the_way(_: _Ledger, __: Obstacle, slot: int, ___: frozenset[str]) -> str:
+        return f"objects were replaced again: undo that first (`landfall undo {slot}`)"
+
+    patch.setattr(_Ledger, "_in_the_way", in_the_way)
+
+
+def _has_no_grace_period(patch: Patch) -> None:
+    """Old objects are deleted at once, whoever has listed them."""
+    patch.setattr(GracePeriod, "over", lambda _, state, __: frozenset(state.retiring))
+
+
 def _leaves_what_is_discarded(patch: Patch) -> None:
     """What a discarded backfill has landed stays."""
     patch.setattr(side_lane, "is_landfall_object", lambda *_: False)
@@ -145,6 +166,9 @@ def _reads_nothing_new(patch: Patch) -> None:
         (_tables_keep_what_retires, "published too often", 3),
         (_calls_what_waits_a_fault, "fsck finds", 1),
         (_a_log_has_what_retired, "holds .*, and is not there", 6),
+        (_names_no_remedy, "undo is refused, and nothing helps", 6),
+        (_names_a_remedy_in_vain, "undo is refused, and its remedy leads back", 6),
+        (_has_no_grace_period, "who lists for a moment misses", 40),
         (_leaves_what_is_discarded, "is discarded, and leaves", 0),
         (_uses_what_is_discarded, "is discarded, and has a plan still", 0),
     ],
