@@ -19,6 +19,7 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING
 
+from landfall.api.contract import ExitCode
 from landfall.api.verbs import Answer, Outcome, UndoRequest
 from landfall.driver.process.loop import Driver
 from landfall.ledger import Replace
@@ -83,7 +84,11 @@ class Undoing:
             self._spawn(self._undo)
 
     def end(self) -> None:
-        """Let the person undo more, while nothing goes wrong, with a driver that stays for it."""
+        """Let the person undo more, while nothing goes wrong, with a driver that stays for it.
+
+        Raises:
+            Wrong: the driver has ended without being stopped.
+        """
         schedule = self._schedule
         if self._person:
             schedule.kill(self._person)
@@ -100,6 +105,7 @@ class Undoing:
 
         self._spawn(work)
         schedule.scheduler.play()
+        driver.must_end_with(ExitCode.OK)
 
     def waits_for(self, process: Process) -> bool:
         """Whether a driver has not answered yet."""
@@ -112,9 +118,8 @@ class Undoing:
             try:
                 work()
             finally:
-                self._asked = None
                 if self._person is person:
-                    self._person = None
+                    self._person = self._asked = None
 
         self._schedule.scheduler.spawn(person, "undo", run)
 
