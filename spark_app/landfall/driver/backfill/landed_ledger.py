@@ -85,14 +85,14 @@ def _reach(lane: Lane, choice: SliceChoice) -> Ranges:
         record = ledger.decode(seq, body)
         is_wanted = any(
             slice_.topic_partition in everything
-            for each in replaces([record])
-            for slice_ in each.slices
+            for replacement in replaces([record])
+            for slice_ in replacement.slices
         )
         found.take(record, _listed(lane, record) if is_wanted else None)
     return found.ranges
 
 
 def _listed(lane: Lane, record: Record) -> ReplacementList | None:
-    for each in replaces([record]):
-        return read_replaced(lane.slots, each.header.seq, each.listed)
+    for replacement in replaces([record]):
+        return read_replaced(lane.slots, replacement.header.seq, replacement.listed)
     return None

@@ -109,17 +109,17 @@ class SidePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def slices(self) -> tuple[Slice, ...]:
         """The ranges."""
-        return tuple(Slice(each.topic_partition, each.offsets) for each in self.ranges)
+        return tuple(Slice(range_.topic_partition, range_.offsets) for range_ in self.ranges)
 
     @property
     def offsets(self) -> Ranges:
         """The ranges, by topic partition."""
-        return {each.topic_partition: each.offsets for each in self.ranges}
+        return {range_.topic_partition: range_.offsets for range_ in self.ranges}
 
     @property
     def goal(self) -> GoalType:
         """The goal of the side lane's driver before it ends."""
-        ends = {each.topic_partition: each.offsets.end for each in self.ranges}
+        ends = {range_.topic_partition: range_.offsets.end for range_ in self.ranges}
         return partial(UntilOffsets, ends)
 
 
@@ -133,7 +133,7 @@ def side_plan(
             by a generation above the one that wrote them, so objects might be named as the ones
             that the backfill replaces.
     """
-    newest = max((each.generation for each in (*backfill.retire, *backfill.cut)), default=0)
+    newest = max((object_.generation for object_ in (*backfill.retire, *backfill.cut)), default=0)
     if newest > generation:
         raise Stalled(
             Reason.SPEC_INVALID,
@@ -158,9 +158,9 @@ def side_plan(
         others=tuple(SideStart(tp, landed.checkpoint(tp)) for tp in others),
         retiring=RetiringShare(
             len(data),
-            sum(backfill.rows_of(each) for each in data),
-            sum(_bytes_of(backfill, each) for each in data),
-            sum(backfill.rows_of(each) for each in letters),
+            sum(backfill.rows_of(object_) for object_ in data),
+            sum(_bytes_of(backfill, object_) for object_ in data),
+            sum(backfill.rows_of(object_) for object_ in letters),
         ),
     )
 
@@ -243,7 +243,7 @@ def side_group(
     spec["tuning"]["httpPort"] = 0
     # A promotion copies its dead letters; from then the live group decides when they expire.
     spec["badRecords"].pop("retain", None)
-    topics = sorted({each.topic_partition.topic for each in plan.ranges})
+    topics = sorted({range_.topic_partition.topic for range_ in plan.ranges})
     named = {"topics": topics, "topicPattern": None, "exclude": None}
     if landed or group.spec.source.landed:
         spec["source"] = {"landed": {**(landed or spec["source"]["landed"]), **named}}
@@ -268,9 +268,9 @@ def _on_data_loss(of_live: Any) -> Any:
 
 def _starts(plan: SidePlan) -> Mapping[str, Mapping[str, int]]:
     offsets: dict[str, dict[str, int]] = defaultdict(dict)
-    for each in plan.ranges:
-        tp = each.topic_partition
-        offsets[tp.topic][str(tp.partition)] = each.offsets.start
+    for range_ in plan.ranges:
+        tp = range_.topic_partition
+        offsets[tp.topic][str(tp.partition)] = range_.offsets.start
     for other in plan.others:
         tp = other.topic_partition
         offsets[tp.topic][str(tp.partition)] = other.offset
@@ -365,8 +365,8 @@ def _check_letters_reached(lane: Lane, store: Store, name: str) -> None:
     """Raise ``Stalled`` if dead letters of a side lane are where its store does not reach."""
     seen = dict[str, str]()
     for seq, body in lane.bodies():
-        for each in decided_slices(ledger.decode(seq, body)):
-            for key in (landed.key for landed in each.objects):
+        for slice_ in decided_slices(ledger.decode(seq, body)):
+            for key in (landed.key for landed in slice_.objects):
                 seen.setdefault(object_names.letters_place(key), key)
     for place, key in sorted(seen.items()):
         try:

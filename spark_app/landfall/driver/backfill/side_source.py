@@ -77,26 +77,26 @@ def check_covered(log: Log, plan: SidePlan, backup: str) -> None:
         Stalled: SPEC_INVALID, it has not; SOURCE_DENIED, as ``log``.
         Retry: the log does not answer.
     """
-    names = {each.topic_partition.topic for each in plan.ranges}
+    names = {range_.topic_partition.topic for range_ in plan.ranges}
     found = log.topics(names)
     ids = {topic.name: topic.topic_id for topic in found.topics}
-    tps = [each.topic_partition for each in plan.ranges]
+    tps = [range_.topic_partition for range_ in plan.ranges]
     starts, ends = (log.offsets(tps, bound).offsets for bound in (Bound.LOG_START, Bound.END))
-    for each in plan.ranges:
-        tp = each.topic_partition
+    for range_ in plan.ranges:
+        tp = range_.topic_partition
         if tp.topic in found.denied:
             raise found.denied[tp.topic]
         if tp not in starts or tp not in ends:
             raise _not_there(f"{backup} has landed nothing of {tp}")
-        if ids.get(tp.topic) != each.topic_id:
+        if ids.get(tp.topic) != range_.topic_id:
             raise _not_there(
                 f"{tp}: {backup} has landed a topic of this name with the id {ids.get(tp.topic)}, "
-                f"and the group one with the id {each.topic_id}"
+                f"and the group one with the id {range_.topic_id}"
             )
-        if not starts[tp] <= each.offsets.start <= each.offsets.end <= ends[tp]:
+        if not starts[tp] <= range_.offsets.start <= range_.offsets.end <= ends[tp]:
             raise _not_there(
                 f"{tp}: {backup} has landed offsets from {starts[tp]} to {ends[tp]}, and "
-                f"{each.offsets} is to be landed again"
+                f"{range_.offsets} is to be landed again"
             )
 
 
@@ -117,9 +117,9 @@ def _enter(
 
 
 def _entries(plan: SidePlan) -> Iterator[Entry]:
-    ids = {each.topic_partition.topic: each.topic_id for each in plan.ranges}
-    for each in plan.ranges:
-        yield Entry(each.topic_partition, each.topic_id, each.offsets.start)
+    ids = {range_.topic_partition.topic: range_.topic_id for range_ in plan.ranges}
+    for range_ in plan.ranges:
+        yield Entry(range_.topic_partition, range_.topic_id, range_.offsets.start)
     for other in plan.others:
         yield Entry(other.topic_partition, ids[other.topic_partition.topic], other.offset)
 

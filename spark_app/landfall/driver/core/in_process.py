@@ -22,7 +22,7 @@ class InProcessRunner:
 
     def read_back(self, shares: Sequence[ObjectsOfSpec]) -> list[Miscounted]:
         """See ``Runner``."""
-        return [found for share in shares for found in read_back(share)]
+        return [result for share in shares for result in read_back(share)]
 
     def merge(self, shares: Sequence[MergeShare]) -> list[MergeResult]:
         """See ``Runner``."""

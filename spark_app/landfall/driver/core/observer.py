@@ -264,7 +264,7 @@ class Observer:
         if not ends:
             return
         starts = self.log.offsets(ends, Bound.LOG_START)
-        marks = {tp: Watermarks.of(at, ends[tp]) for tp, at in starts.offsets.items()}
+        marks = {tp: Watermarks.of(start, ends[tp]) for tp, start in starts.offsets.items()}
         self.view = replace(
             self.view,
             watermarks={**self.view.watermarks, **marks},

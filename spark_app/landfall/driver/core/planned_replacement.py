@@ -120,9 +120,9 @@ class PlannedReplacement:
         ):
             return stale
         missing = {o.upload.key for objects in state.missing.values() for o in objects}
-        for each in self.listed.retire:
-            key = each.key
-            if each.slot > applied_through:
+        for object_ in self.listed.retire:
+            key = object_.key
+            if object_.slot > applied_through:
                 return f"{key} is not known to be visible yet"
             if key in missing:
                 return f"{key} is missing"
@@ -250,8 +250,8 @@ def _slices(group: str, listed: ReplacementList) -> Iterator[Slice]:
 
 
 def _retired(group: str, listed: ReplacementList) -> Iterator[tuple[TopicPartition, int, int]]:
-    for each in listed.retire:
-        origin, landed = object_names.origin(group, each.key), each.landed
+    for object_ in listed.retire:
+        origin, landed = object_names.origin(group, object_.key), object_.landed
         if origin.plan < 0:
             tp = TopicPartition(origin.topic, origin.partition)
             yield tp, landed.first_offset, landed.last_offset

@@ -87,7 +87,10 @@ class SliceChoice:
             and (not self.keys or key in self.keys)
             and (
                 not self.output_partitions
-                or (is_data and any(fnmatchcase(folder, each) for each in self.output_partitions))
+                or (
+                    is_data
+                    and any(fnmatchcase(folder, pattern) for pattern in self.output_partitions)
+                )
             )
         )
 
@@ -144,11 +147,13 @@ class Backfill:
     @property
     def retiring(self) -> tuple[DecidedObject, ...]:
         """The objects with only rows of the ranges, as the list of a REPLACE names them."""
-        return tuple(each.decided for each in self.retire)
+        return tuple(object_.decided for object_ in self.retire)
 
     def of(self, kind: ObjectKind) -> tuple[CountingObject, ...]:
         """Return the objects with rows of the ranges that hold data, or dead letters."""
-        return tuple(each for each in (*self.retire, *self.cut) if each.landed.kind is kind)
+        return tuple(
+            object_ for object_ in (*self.retire, *self.cut) if object_.landed.kind is kind
+        )
 
     def rows_of(self, each: CountingObject) -> int:
         """Return the number of rows of an object in the ranges."""
@@ -180,18 +185,18 @@ def reached(landed: LandedNow, choice: SliceChoice) -> Ranges:
 
 def _chosen_ranges(landed: LandedNow, choice: SliceChoice) -> tuple[Ranges, int]:
     """The ranges, and how many of their offsets are in no chosen slice, but between two of them."""
-    counting = [each for each in landed.objects.values() if not landed.is_former(each)]
+    counting = [object_ for object_ in landed.objects.values() if not landed.is_former(object_)]
     by_rows = _RowChoice(choice, counting)
     ranges, lengths = dict[TopicPartition, OffsetRange](), dict[TopicPartition, int]()
     for tp, member in landed.members.items():
-        in_time = [each for each in landed.present(tp) if choice.takes_range(each)]
+        in_time = [range_ for range_ in landed.present(tp) if choice.takes_range(range_)]
         taken = by_rows.of(tp, in_time) if choice.needs_objects else in_time
         if taken and member.feed:
             raise _refused(f"{tp}: it has files, and only topics of Kafka are landed again")
         if taken:
             first, last = taken[0].piece.offsets, taken[-1].piece.offsets
             ranges[tp] = OffsetRange(first.start, last.end)
-            lengths[tp] = sum(len(each.piece.offsets) for each in taken)
+            lengths[tp] = sum(len(range_.piece.offsets) for range_ in taken)
     if not ranges:
         raise NothingChosen(
             Reason.SPEC_INVALID, "backfill: no slice is chosen that is landed and visible"
@@ -211,9 +216,9 @@ def _shrunk(landed: LandedNow, ranges: Ranges) -> Ranges:
     left, before = dict(ranges), dict[TopicPartition, OffsetRange]()
     while left != before:
         before = dict(left)
-        for each in _inside(landed, landed.objects.values(), before):
-            if each.is_mixed and _straddles(each, left):
-                for slice_ in (s for s in each.slices if _is_inside(s, left)):
+        for object_ in _inside(landed, landed.objects.values(), before):
+            if object_.is_mixed and _straddles(object_, left):
+                for slice_ in (s for s in object_.slices if _is_inside(s, left)):
                     _leave_out(landed, slice_, left)
     if not left:
         raise NothingChosen(
@@ -228,7 +233,7 @@ def _leave_out(landed: LandedNow, slice_: Slice, ranges: dict[TopicPartition, Of
     """Take the slices out of a range that have some offsets, and what is on the shorter side."""
     tp = slice_.topic_partition
     whole = ranges.pop(tp)
-    spans = [each.piece.offsets for each in _touched(landed.present(tp), [slice_.offsets])]
+    spans = [range_.piece.offsets for range_ in _touched(landed.present(tp), [slice_.offsets])]
     first, last = (spans[0], spans[-1]) if spans else (slice_.offsets, slice_.offsets)
     sides = (
         OffsetRange(whole.start, max(whole.start, first.start)),
@@ -262,13 +267,13 @@ def covering(landed: LandedNow, ranges: Ranges) -> Backfill:
     whole, reasons = _grown(landed, ranges)
     slices = tuple(Slice(tp, whole[tp]) for tp in sorted(whole))
     concerned = sorted(_inside(landed, landed.objects.values(), whole), key=lambda each: each.key)
-    cut = tuple(each for each in concerned if _straddles(each, whole))
-    retire = tuple(each for each in concerned if not _straddles(each, whole))
+    cut = tuple(object_ for object_ in concerned if _straddles(object_, whole))
+    retire = tuple(object_ for object_ in concerned if not _straddles(object_, whole))
     _check_former(landed, concerned)
     for slice_ in slices:
         _check_whole(landed, slice_)
-    _check_visible(landed, whole, {each.key for each in concerned})
-    objects, folders = len(retire) + 2 * len(cut), {each.folder for each in concerned}
+    _check_visible(landed, whole, {object_.key for object_ in concerned})
+    objects, folders = len(retire) + 2 * len(cut), {object_.folder for object_ in concerned}
     if objects > MAX_OBJECTS // 2 or len(folders) > MAX_FOLDERS // 2:
         raise _refused(
             f"{objects} objects in {len(folders)} folders would retire, more than "
@@ -300,13 +305,13 @@ def _grown(landed: LandedNow, ranges: Ranges) -> tuple[Ranges, Mapping[TopicPart
     reasons = dict[TopicPartition, str]()
     while grown != before:
         before = dict(grown)
-        for each in _inside(landed, landed.objects.values(), before):
-            is_whole = each.is_mixed and _straddles(each, before)
-            for slice_ in (s for s in each.slices if is_whole or _is_inside(s, before)):
+        for object_ in _inside(landed, landed.objects.values(), before):
+            is_whole = object_.is_mixed and _straddles(object_, before)
+            for slice_ in (s for s in object_.slices if is_whole or _is_inside(s, before)):
                 tp, offsets = slice_.topic_partition, slice_.offsets
                 hull = _hull(grown.get(tp, offsets), offsets)
                 if is_whole and hull != grown.get(tp):
-                    reasons.setdefault(tp, each.key)
+                    reasons.setdefault(tp, object_.key)
                 grown[tp] = hull
         for tp, offsets in grown.items():
             for span in _touched(landed.present(tp), [offsets]):
@@ -318,9 +323,9 @@ def _inside(
     landed: LandedNow, objects: Iterable[CountingObject], ranges: Ranges
 ) -> Iterator[CountingObject]:
     """Return the objects with rows in these ranges, former lives excluded."""
-    for each in objects:
-        if not landed.is_former(each) and any(_is_inside(s, ranges) for s in each.slices):
-            yield each
+    for object_ in objects:
+        if not landed.is_former(object_) and any(_is_inside(s, ranges) for s in object_.slices):
+            yield object_
 
 
 def _touched(spans: Sequence[LandedRange], hits: Iterable[OffsetRange]) -> Iterator[LandedRange]:
@@ -338,7 +343,9 @@ class _RowChoice:
 
     def __init__(self, choice: SliceChoice, counting: Sequence[CountingObject]) -> None:
         self._choice = choice
-        self._hits = by_topic_partition(each for each in counting if choice.takes_object(each))
+        self._hits = by_topic_partition(
+            object_ for object_ in counting if choice.takes_object(object_)
+        )
         # A slice without rows has no object that names its generation.
         takes_bare = choice.generations and not (choice.keys or choice.output_partitions)
         self._held = by_topic_partition(counting) if takes_bare else None
@@ -349,8 +356,12 @@ class _RowChoice:
         if self._held is not None:
             held = set(_touched(spans, self._held.get(tp, ())))
             generations = self._choice.generations
-            taken |= {each for each in spans if each not in held and each.generation in generations}
-        return [each for each in spans if each in taken]
+            taken |= {
+                range_
+                for range_ in spans
+                if range_ not in held and range_.generation in generations
+            }
+        return [range_ for range_ in spans if range_ in taken]
 
 
 def _check_names(landed: LandedNow, choice: SliceChoice) -> None:
@@ -381,26 +392,26 @@ def _check_whole(landed: LandedNow, slice_: Slice) -> None:
 
 
 def _check_former(landed: LandedNow, retire: Iterable[CountingObject]) -> None:
-    for each in retire:
-        if not landed.is_present(each):
+    for object_ in retire:
+        if not landed.is_present(object_):
             raise _refused(
-                f"{each.key} has rows of a topic partition that left the lane and entered again: "
-                "their offsets may belong to another topic, so they cannot be landed again"
+                f"{object_.key} has rows of a topic partition that left the lane and entered "
+                "again: their offsets may belong to another topic, so they cannot be landed again"
             )
 
 
 def _check_visible(landed: LandedNow, ranges: Ranges, retire: Collection[str]) -> None:
     """Raise if an object with rows in the ranges is missing, or decided and not yet visible."""
-    for each in _inside(landed, landed.missing.values(), ranges):
+    for object_ in _inside(landed, landed.missing.values(), ranges):
         raise _refused(
-            f"{each.key} is missing: its upload was lost; decide about it "
+            f"{object_.key} is missing: its upload was lost; decide about it "
             "first: see `landfall status`"
         )
-    for slot, each in landed.waiting:
-        if next(_inside(landed, [each], ranges), None):
-            raise Retry(f"{each.key} of slot {slot} is not known to be visible yet")
+    for slot, object_ in landed.waiting:
+        if next(_inside(landed, [object_], ranges), None):
+            raise Retry(f"{object_.key} of slot {slot} is not known to be visible yet")
     for slot, listed in landed.replacing:
-        if any(each.key in retire for each in listed.retire):
+        if any(object_.key in retire for object_ in listed.retire):
             raise Retry(f"the REPLACE in slot {slot} is not applied yet")
 
 

@@ -79,8 +79,8 @@ class ChoiceReach:
         self._hold(landed)
 
     def _hold(self, landed: LandedSlice | ReplayedSlice) -> None:
-        for each in landed.objects:
-            self._look(each, [landed.piece])
+        for object_ in landed.objects:
+            self._look(object_, [landed.piece])
 
     def _replace(self, listed: ReplacementList, time: datetime) -> None:
         for again in listed.landed_again:

@@ -72,19 +72,19 @@ def plan_merges(lane: tuple[str, str], objects: Iterable[Mergeable], rules: Merg
         rules: what is merged.
     """
     alike = dict[tuple[int, str], list[Mergeable]]()
-    for each in sorted(objects, key=_by_arrival if rules.dedupes else _order):
-        if _can_retire(lane, each):
-            alike.setdefault((each.name.generation, each.spec), []).append(each)
+    for object_ in sorted(objects, key=_by_arrival if rules.dedupes else _order):
+        if _can_retire(lane, object_):
+            alike.setdefault((object_.name.generation, object_.spec), []).append(object_)
     found, refused = list[Merge](), list[str]()
     for _, same in sorted(alike.items()):
         if not rules.dedupes:
-            small = [each for each in same if _size(each) < rules.below]
+            small = [object_ for object_ in same if _size(object_) < rules.below]
             found += _packed(_without_large(small), rules.target)
         elif problem := _too_large(same, rules):
             refused.append(problem)
         elif not _is_done(same):
             found.append(tuple(same))
-    rows = [sum(each.landed.rows for each in same) for same in alike.values()]
+    rows = [sum(object_.landed.rows for object_ in same) for same in alike.values()]
     uncompared = sum(rows) - max(rows) if rules.dedupes and rows else 0
     return Merges(tuple(found), tuple(refused), uncompared)
 
@@ -114,29 +114,29 @@ def _can_retire(lane: tuple[str, str], each: Mergeable) -> bool:
 def _without_large(small: Sequence[Mergeable]) -> list[Mergeable]:
     """Small objects without merged ones that would be most of a merge."""
     left = [*small]
-    for each in sorted((o for o in small if o.plan >= 0), key=_size, reverse=True):
-        if sum(map(_size, left)) - _size(each) >= SHARE * _size(each):
+    for object_ in sorted((o for o in small if o.plan >= 0), key=_size, reverse=True):
+        if sum(map(_size, left)) - _size(object_) >= SHARE * _size(object_):
             break
-        left.remove(each)
+        left.remove(object_)
     return left
 
 
 def _packed(small: Iterable[Mergeable], target: int) -> Iterator[Merge]:
     """Objects packed in order; one that fits to no other is left out."""
     pack, size = list[Mergeable](), 0
-    for each in small:
-        if pack and (size + _size(each) > target or len(pack) == MAX_MERGED):
+    for object_ in small:
+        if pack and (size + _size(object_) > target or len(pack) == MAX_MERGED):
             if len(pack) > 1:
                 yield tuple(pack)
             pack, size = [], 0
-        pack.append(each)
-        size += _size(each)
+        pack.append(object_)
+        size += _size(object_)
     if len(pack) > 1:
         yield tuple(pack)
 
 
 def _too_large(objects: Sequence[Mergeable], rules: MergeRules) -> str:
-    rows = sum(each.landed.rows for each in objects)
+    rows = sum(object_.landed.rows for object_ in objects)
     if rows <= rules.max_rows and len(objects) <= MAX_DEDUPED:
         return ""
     return (
@@ -147,5 +147,5 @@ def _too_large(objects: Sequence[Mergeable], rules: MergeRules) -> str:
 
 def _is_done(objects: Sequence[Mergeable]) -> bool:
     """Return whether one merge has made all of them, as with several schemas it makes several."""
-    plans = {each.plan for each in objects}
+    plans = {object_.plan for object_ in objects}
     return len(plans) == 1 and plans != {-1}

@@ -104,8 +104,8 @@ def by_topic_partition(
 ) -> Mapping[TopicPartition, list[OffsetRange]]:
     """Return where the rows of objects come from."""
     found: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
-    for each in objects:
-        for slice_ in each.slices:
+    for object_ in objects:
+        for slice_ in object_.slices:
             found[slice_.topic_partition].append(slice_.offsets)
     return found
 

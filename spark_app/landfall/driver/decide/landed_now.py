@@ -78,7 +78,7 @@ class Promotions:
 
         Once it is undone, and that is applied, there is none.
         """
-        begun = (slot for slot, each in self._pending.items() if each.backfill == name)
+        begun = (slot for slot, record in self._pending.items() if record.backfill == name)
         return max(begun, default=self._slots.get(name, -1))
 
     def _apply(self, slot: int, record: Replace) -> None:
@@ -87,7 +87,9 @@ class Promotions:
         elif (again := self._taken_back.get(record.undoes)) is not None:
             self._slots[again] = slot
         else:
-            for name in [name for name, made in self._slots.items() if made == record.undoes]:
+            for name in [
+                name for name, known_slot in self._slots.items() if known_slot == record.undoes
+            ]:
                 del self._slots[name]
                 self._taken_back[slot] = name
 
@@ -218,8 +220,8 @@ class LandedNow:
     def waiting(self) -> Iterator[tuple[int, CountingObject]]:
         """Objects that are decided and not known to be visible, with the slot they wait for."""
         for slot, objects in self._due.items():
-            for each in objects.values():
-                yield slot, each
+            for object_ in objects.values():
+                yield slot, object_
 
     def see(self, through: int) -> None:
         """Let count what is visible up to a slot, though no record calls it visible yet.
@@ -238,8 +240,8 @@ class LandedNow:
     @property
     def replacing(self) -> Iterator[tuple[int, ReplacementList]]:
         """Yield the decisions of REPLACEs that are not known to be applied, with their slots."""
-        for slot, each in self._replacing.items():
-            yield slot, each.listed
+        for slot, replacement in self._replacing.items():
+            yield slot, replacement.listed
 
     def is_present(self, each: CountingObject) -> bool:
         """Return whether no row of an object is of a former life of its topic partition."""
@@ -253,9 +255,9 @@ class LandedNow:
         """Return the visible ranges of a topic partition in its present life, in order."""
         life = self.lives.get(tp, -1)
         return [
-            each
-            for each in self.ranges.get(tp, ())
-            if each.life == life and each.slot <= self.applied_through
+            range_
+            for range_ in self.ranges.get(tp, ())
+            if range_.life == life and range_.slot <= self.applied_through
         ]
 
     def checkpoint(self, tp: TopicPartition) -> int:
@@ -263,7 +265,9 @@ class LandedNow:
         if self.next_offsets is not None:
             return self.next_offsets[tp]
         life = self.lives[tp]
-        ends = [each.piece.offsets.end for each in self.ranges.get(tp, ()) if each.life == life]
+        ends = [
+            range_.piece.offsets.end for range_ in self.ranges.get(tp, ()) if range_.life == life
+        ]
         ends += [hole.end for slot, hole in self.holes.get(tp, ()) if slot > life]
         return max(ends, default=self.members[tp].start)
 
@@ -282,9 +286,9 @@ class LandedNow:
         self.lives.pop(tp, None)
         self.members.pop(tp, None)
         self.missing = {
-            key: each
-            for key, each in self.missing.items()
-            if tp not in {slice_.topic_partition for slice_ in each.slices}
+            key: object_
+            for key, object_ in self.missing.items()
+            if tp not in {slice_.topic_partition for slice_ in object_.slices}
         }
 
     def _land(self, effect: RangeLanded) -> None:
@@ -340,7 +344,7 @@ class LandedNow:
 
     def _replace(self, slot: int, replacing: _Replacing) -> None:
         record, listed = replacing.record, replacing.listed
-        keys = (each.key for each in listed.retire)
+        keys = (object_.key for object_ in listed.retire)
         retired = [found for key in keys if (found := self.objects.pop(key, None))]
         is_given_up = record.instead != -1 and not record.again
         copied: Sequence[CountingObject] = retired if is_given_up else ()
@@ -349,8 +353,8 @@ class LandedNow:
             ranges = before.ranges if before else self._landed_again(replacing)
             copied = before.objects if before else ()
             self._before[slot] = _ReplacedRanges(self._swapped(replacing, ranges), retired)
-        originals = {unplanned(each.key): each for each in copied}
-        former = [each for each in retired if not self.is_present(each)]
+        originals = {unplanned(object_.key): object_ for object_ in copied}
+        former = [object_ for object_ in retired if not self.is_present(object_)]
         for new in listed.objects:
             if not self._is_kept(new):
                 continue
@@ -369,13 +373,13 @@ class LandedNow:
         return [
             LandedRange(
                 slot=slot,
-                landed=each,
+                landed=range_,
                 generation=generation,
                 time=time,
-                life=replacing.lives[each.piece.topic_partition],
+                life=replacing.lives[range_.piece.topic_partition],
             )
-            for each in listed.landed_again
-            if self._keeps(each.piece)
+            for range_ in listed.landed_again
+            if self._keeps(range_.piece)
         ]
 
     def _is_kept(self, new: NewObject) -> bool:
@@ -399,11 +403,11 @@ class LandedNow:
         for slice_ in replacing.record.slices:
             tp, offsets = slice_.topic_partition, slice_.offsets
             kept = list[LandedRange]()
-            for each in self.ranges.get(tp, ()):
-                start = each.piece.offsets.start
-                is_gone = each.life == lives[tp] and start in offsets
-                (gone if is_gone else kept).append(each)
-            kept += (each for each in ranges if each.piece.topic_partition == tp)
+            for range_ in self.ranges.get(tp, ()):
+                start = range_.piece.offsets.start
+                is_gone = range_.life == lives[tp] and start in offsets
+                (gone if is_gone else kept).append(range_)
+            kept += (range_ for range_ in ranges if range_.piece.topic_partition == tp)
             self.ranges[tp] = sorted(kept, key=lambda each: (each.life, each.piece))
         return gone
 
@@ -423,7 +427,7 @@ class LandedNow:
             purpose=replacing.record.purpose,
             is_mixed=new.mixed,
         )
-        before = {life for each in former if overlap(made, each) for life in each.lives}
+        before = {life for object_ in former if overlap(made, object_) for life in object_.lives}
         return replace(made, lives=made.lives | before) if before else made
 
 
@@ -431,4 +435,4 @@ def _since(record: Replace, made: CountingObject, retired: Iterable[CountingObje
     """Return since when the rows of a new object exist, in it or in what it was made of."""
     if changes_rows(record.purpose, record.undoes):
         return record.header.seq
-    return max((each.since for each in retired if overlap(made, each)), default=-1)
+    return max((object_.since for object_ in retired if overlap(made, object_)), default=-1)

@@ -58,23 +58,23 @@ class Promotion:
     @property
     def replaced(self) -> tuple[tuple[CountingObject, int], ...]:
         """The live objects that have rows of the ranges, and how many."""
-        whole = ((each, each.landed.rows) for each in self.retire)
+        whole = ((object_, object_.landed.rows) for object_ in self.retire)
         some = (
-            (each, sum(section.rows for section in sections_inside(each, self.slices)))
-            for each in self.cut
+            (object_, sum(section.rows for section in sections_inside(object_, self.slices)))
+            for object_ in self.cut
         )
         return (*whole, *some)
 
     @property
     def cut_retiring(self) -> tuple[DecidedObject, ...]:
         """The objects that are cut, as the list of a REPLACE names them."""
-        return tuple(each.decided for each in self.cut)
+        return tuple(object_.decided for object_ in self.cut)
 
     @property
     def folders(self) -> tuple[str, ...]:
         """The folders of all objects, sorted."""
-        live = [each.key for each in (*self.retire, *self.cut)]
-        keys = [*live, *(each.key for each in self.promoted)]
+        live = [object_.key for object_ in (*self.retire, *self.cut)]
+        keys = [*live, *(object_.key for object_ in self.promoted)]
         return tuple(sorted({key.rpartition("/")[0] for key in keys}))
 
 
@@ -92,7 +92,7 @@ def check_landed(side: LandedNow, slices: Collection[Slice], topic_ids: TopicIds
             )
     for slice_ in slices:
         _check_slice(side, slice_)
-    if unplanned := set(side.ranges) - {each.topic_partition for each in slices}:
+    if unplanned := set(side.ranges) - {slice_.topic_partition for slice_ in slices}:
         raise _refused(f"{min(unplanned)}: it is landed, and the plan does not name it")
     if side.replays:
         raise _refused(
@@ -144,14 +144,14 @@ def promotion(
         member = live.members.get(tp)
         if member is None or member.topic_id != topic_id:
             raise _refused(f"{tp}: it has left the group, or its topic was created again")
-    ranges = {each.topic_partition: each.offsets for each in slices}
+    ranges = {slice_.topic_partition: slice_.offsets for slice_ in slices}
     # Of ``live``, perhaps only these ranges are known: it cannot be asked about longer ones.
     _check_not_grown(slices, grown(live, ranges))
     now = covering(live, ranges)
     _check_unchanged(live, now, slices, planned_at)
     promoted = (
-        Promoted(each, object_names.renamed(each.key, live.called_applied))
-        for each in side.objects.values()
+        Promoted(object_, object_names.renamed(object_.key, live.called_applied))
+        for object_ in side.objects.values()
     )
     by_key = tuple(sorted(promoted, key=lambda each: each.key))
     again = (span.landed for slice_ in now.slices for span in side.present(slice_.topic_partition))
@@ -192,11 +192,11 @@ def _check_not_grown(slices: Collection[Slice], ranges: Ranges) -> None:
 def _check_unchanged(
     live: LandedNow, now: Backfill, slices: Collection[Slice], planned_at: int
 ) -> None:
-    for each in (*now.retire, *now.cut):
-        if each.since > planned_at:
+    for object_ in (*now.retire, *now.cut):
+        if object_.since > planned_at:
             raise _refused(
-                f"{each.key} has rows that were put there in slot {each.since}, after the plan, "
-                f"which was made of slot {planned_at}: discard it, and plan another one"
+                f"{object_.key} has rows that were put there in slot {object_.since}, after the "
+                f"plan, which was made of slot {planned_at}: discard it, and plan another one"
             )
     for slice_ in slices:
         for span in live.present(slice_.topic_partition):

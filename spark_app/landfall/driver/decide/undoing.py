@@ -92,8 +92,8 @@ class Contents:
         kind = self._kinds[slot]
         return max(
             s
-            for s, each in self._kinds.items()
-            if each == kind and s >= slot and {*folders} <= {*self._records[s].folders}
+            for s, slot_kind in self._kinds.items()
+            if slot_kind == kind and s >= slot and {*folders} <= {*self._records[s].folders}
         )
 
     def counting(self, slot: int, folders: Collection[str]) -> list[DecidedObject]:
@@ -102,7 +102,7 @@ class Contents:
 
     def names(self, slot: int) -> frozenset[str]:
         """Return all keys that what a REPLACE has made ever had."""
-        return frozenset(key for each in self._made[slot] for key in self._known_as[each])
+        return frozenset(key for content in self._made[slot] for key in self._known_as[content])
 
     def obstacle(self, slot: int, folders: Collection[str]) -> Obstacle | None:
         """Return what must be undone before a REPLACE in these folders can be; None if nothing."""
@@ -111,12 +111,12 @@ class Contents:
             for content in self._made_in(slot, folders)
             if content not in self._counting
         ]
-        for slice_, made in self._after.get(slot, {}).items():
+        for slice_, spans in self._after.get(slot, {}).items():
             now = self._cut(slice_)
-            for at, end in _parts(made, now):
-                if (content := _content(made, at)) != _content(now, at):
-                    last = self._gone_at(slice_.topic_partition, at, content)
-                    where = f"{slice_.topic_partition} {OffsetRange(at, end)}"
+            for start, end in _parts(spans, now):
+                if (content := _content(spans, start)) != _content(now, start):
+                    last = self._gone_at(slice_.topic_partition, start, content)
+                    where = f"{slice_.topic_partition} {OffsetRange(start, end)}"
                     found.append(Obstacle(last, where, last in self._records))
         return max(found, key=lambda each: each.slot, default=None)
 
@@ -141,7 +141,7 @@ class Contents:
         root, is_undone = self._kinds.get(back, (slot, True))
         self._kinds[slot] = root, not is_undone
         gone = dict[str, str]()
-        for key in (each.key for each in listed.retire):
+        for key in (object_.key for object_ in listed.retire):
             if _folder(key) in self.folders:
                 content = self._names.pop(key, key)
                 self._counting.pop(content, None)
@@ -165,10 +165,10 @@ class Contents:
 
     def _land_again(self, record: Replace) -> None:
         slot, back = record.header.seq, self._before.get(record.undoes, {})
-        self._before[slot] = {each: self._cut(each) for each in record.slices}
+        self._before[slot] = {slice_: self._cut(slice_) for slice_ in record.slices}
         for slice_ in record.slices:
             self._put(slice_, back.get(slice_) or [_Span(slice_.offsets, slot)])
-        self._after[slot] = {each: self._cut(each) for each in record.slices}
+        self._after[slot] = {slice_: self._cut(slice_) for slice_ in record.slices}
 
     def _live(self, slot: int, tp: TopicPartition) -> None:
         """Let a topic partition enter or leave: what was landed of it is of a former life."""
@@ -191,11 +191,11 @@ class Contents:
 
 def chosen_folders(listed: ReplacementList, output_partitions: Collection[str]) -> frozenset[str]:
     """The folders of a list that these output partitions choose; ``*`` stands for any text."""
-    patterns = [each.strip("/") for each in output_partitions or ["*"]]
+    patterns = [pattern.strip("/") for pattern in output_partitions or ["*"]]
     return frozenset(
         folder
         for folder in listed.folders
-        if any(fnmatchcase(output_partition(f"{folder}/_"), each) for each in patterns)
+        if any(fnmatchcase(output_partition(f"{folder}/_"), pattern) for pattern in patterns)
     )
 
 
@@ -204,18 +204,18 @@ def _folder(key: str) -> str:
 
 
 def _within(spans: Iterable[_Span], offsets: OffsetRange) -> Iterator[_Span]:
-    for each in spans:
-        start = max(each.offsets.start, offsets.start)
-        end = min(each.offsets.end, offsets.end)
+    for span in spans:
+        start = max(span.offsets.start, offsets.start)
+        end = min(span.offsets.end, offsets.end)
         if start < end:
-            yield _Span(OffsetRange(start, end), each.content)
+            yield _Span(OffsetRange(start, end), span.content)
 
 
 def _parts(one: Iterable[_Span], other: Iterable[_Span]) -> Iterator[tuple[int, int]]:
     """Return the ranges in which neither of two runs of spans has a border."""
-    borders = {at for each in (*one, *other) for at in (each.offsets.start, each.offsets.end)}
+    borders = {edge for span in (*one, *other) for edge in (span.offsets.start, span.offsets.end)}
     return pairwise(sorted(borders))
 
 
 def _content(spans: Iterable[_Span], at: int) -> int:
-    return next(each.content for each in spans if at in each.offsets)
+    return next(span.content for span in spans if at in span.offsets)

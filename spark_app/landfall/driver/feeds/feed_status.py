@@ -47,7 +47,7 @@ def feed_status(
         parked_parts=len(parked),
         undecided_parts=sum(part.attempt >= one.max_attempts for part in feed.parked.values()),
         ignored_parts=len(feed.ignored),
-        taken_parts=sum(len(each.parts) for each in leases),
+        taken_parts=sum(len(lease.parts) for lease in leases),
         error=first.reason if first else "",
         next_step=step,
     )

@@ -367,7 +367,7 @@ class Feeds(DriverPart):
         self, tp: TopicPartition, feed: ledger.FeedState, first: int
     ) -> Iterable[tuple[int, ListedPart]]:
         opened = self._feed(tp)
-        opened.read = {each: parts for each, parts in opened.read.items() if each.end > first}
+        opened.read = {list_: parts for list_, parts in opened.read.items() if list_.end > first}
         for listed in feed.lists:
             if listed.end <= first:
                 continue

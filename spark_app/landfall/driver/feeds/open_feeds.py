@@ -107,7 +107,7 @@ class OpenFeed:
         """Parked parts that may be readable now; a driver that starts tries all at once."""
         if feed.leasing:
             return ()  # takers get them under the numbers that they have
-        self.parked = {n: at for n, at in self.parked.items() if n in feed.parked}
+        self.parked = {n: time for n, time in self.parked.items() if n in feed.parked}
         own = () if self.retries_own else self.parked
         return tuple(
             number

@@ -223,7 +223,10 @@ def _run_status(run: EndedRun) -> RunStatus:
 
 
 def _completeness(progress: DriverProgress) -> Iterator[TopicCompleteness]:
-    held, horizons = {each.topic: each for each in progress.held}, progress.state.horizons
+    held, horizons = (
+        {held_topic.topic: held_topic for held_topic in progress.held},
+        progress.state.horizons,
+    )
     for topic in sorted({*held, *horizons}):
         until = horizons.get(topic)
         time = None if until is None else datetime.fromtimestamp(until / 1000, UTC).isoformat()

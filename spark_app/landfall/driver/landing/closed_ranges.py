@@ -282,10 +282,10 @@ class ReadingBack:
         before = lane.read()
         for stretch in follower.remaining(after):
             by_spec = dict[str, list[LandedObject]]()
-            for each in stretch.objects:
-                generation = object_names.parse_key(each.key).generation
-                spec = follower.opens.digest(generation, each.decided)
-                by_spec.setdefault(spec, []).append(each.landed)
+            for object_ in stretch.objects:
+                generation = object_names.parse_key(object_.key).generation
+                spec = follower.opens.digest(generation, object_.decided)
+                by_spec.setdefault(spec, []).append(object_.landed)
             for spec, objects in by_spec.items():
                 topics = {object_names.parse_key(o.upload.key).topic for o in objects}
                 try:
@@ -297,9 +297,11 @@ class ReadingBack:
                     continue
                 landed = ObjectsOfSpec(group, tuple(objects))
                 shares = tuple(in_shares(landed, SHARES_PER_SLOT * self._deps.runner.slots))
-                for found in self._deps.runner.read_back(shares):
-                    log.error("object read back with wrong rows", extra={"why": str(found.problem)})
-                    problems.setdefault(found.topic, found.problem)
+                for result in self._deps.runner.read_back(shares):
+                    log.error(
+                        "object read back with wrong rows", extra={"why": str(result.problem)}
+                    )
+                    problems.setdefault(result.topic, result.problem)
             count += len(stretch.objects)
         if problems and (before.replacing or lane.read().replaced != before.replaced):
             raise Retry("objects were replaced while they were read back")

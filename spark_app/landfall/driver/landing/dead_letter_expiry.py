@@ -175,9 +175,9 @@ class ExpirySweep:
         for seq, record in self._records(state, after + 1, last):
             named = self._named(state, seq, record)
             is_young = named and ledger.time_of(seq, record.header.time) >= before
-            if is_young or any(each.upload.key in needed for each in named):
+            if is_young or any(object_.upload.key in needed for object_ in named):
                 break
-            letters += [(seq, each) for each in named]
+            letters += [(seq, object_) for object_ in named]
             through = seq
         return through, letters
 
@@ -225,7 +225,7 @@ class ExpirySweep:
         """Return the uploads by which REPAIRs made objects of a slot, or of later ones, again."""
         later = (record for _, record in self._records(state, slot + 1, state.seq))
         said = (effect for record in later for effect in effects(record))
-        restored = (each.landed.upload for each in said if isinstance(each, ObjectRestored))
+        restored = (effect.landed.upload for effect in said if isinstance(effect, ObjectRestored))
         return {upload.key: upload for upload in restored}
 
     def _named(self, state: State, seq: int, record: Record) -> list[LandedObject]:
@@ -233,16 +233,16 @@ class ExpirySweep:
 
         Dead letters of a REPLACE that was decided again are named by the last slot that did so.
         """
-        for each in replaces([record]):
-            listed = read_replaced(self._lane.slots, seq, each.listed)
+        for replacement in replaces([record]):
+            listed = read_replaced(self._lane.slots, seq, replacement.listed)
             named = [new.landed for new in listed.objects if _is_letters(new.landed)]
             return [] if named and self._is_superseded(state, seq) else named
-        return [o for each in decided_slices(record) for o in each.objects if _is_letters(o)]
+        return [o for slice_ in decided_slices(record) for o in slice_.objects if _is_letters(o)]
 
     def _is_superseded(self, state: State, seq: int) -> bool:
         """Return whether another REPLACE supersedes it, which only happens before it is applied."""
         for _, record in self._records(state, seq + 1, state.seq):
-            if any(each.instead == seq for each in replaces([record])):
+            if any(replacement.instead == seq for replacement in replaces([record])):
                 return True
             if record.header.applied_through >= seq:
                 break

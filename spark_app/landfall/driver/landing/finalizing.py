@@ -108,11 +108,13 @@ class Finalizing:
             {tp for topic in self._observer.topics for tp in topic.topic_partitions},
         )
         complete, self.held = horizons(state, look, delay // _MILLISECOND, self._boundary)
-        wanted = {each.topic: each.until for each in complete}
+        wanted = {horizon.topic: horizon.until for horizon in complete}
         ready = self.merged_first(state, wanted, ends=ends)
         self._waits = len(ready) < len(wanted)
         later = tuple(
-            replace(each, until=ready[each.topic]) for each in complete if each.topic in ready
+            replace(horizon, until=ready[horizon.topic])
+            for horizon in complete
+            if horizon.topic in ready
         )
         if later:
             made = partial(

@@ -73,7 +73,7 @@ class LostRanges:
         self._lost = dict(lost)
         self._members = state.members
         self._take_answers(now)
-        self._found = {tp: found for tp, found in self._found.items() if tp in lost}
+        self._found = {tp: answer for tp, answer in self._found.items() if tp in lost}
         self._ask(now)
         before, skips = self._settled.readable, self.source.skips_lost_ranges
         self._settled = settle(self.backup.group, lost, self._found, now, skips=skips)

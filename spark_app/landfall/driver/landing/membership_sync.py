@@ -264,7 +264,7 @@ class MembershipSync(DriverPart):
             for tp in sorted(observer.missing)
             if tp in state.members and tp.topic not in topics and self._source.selects(tp.topic)
         }
-        gone = [tp for tp, at in self._deleted_since.items() if now - at >= deleted.PATIENCE]
+        gone = [tp for tp, time in self._deleted_since.items() if now - time >= deleted.PATIENCE]
         if not gone:
             return state
         gone = [tp for tp in gone if tp not in kept]

@@ -164,7 +164,7 @@ class OrphanSweep:
             # begun after ``close`` can only be in an answer that came after it.
             if self._closed.is_set() or len(found) >= MAX_ORPHANS:
                 break
-            if any(each.takes(upload) for each in filters):
+            if any(filter_.takes(upload) for filter_ in filters):
                 found.append(upload)
         return found
 

@@ -255,7 +255,7 @@ def check_remade(
         schemas[s.slot] |= _new_schemas(s, by_start[_start_of(s.before.piece)])
     landed = (r for r in results if isinstance(r, LandedSlice))
     discard = (o.upload for r in landed for o in r.objects if o.upload.upload_id not in kept)
-    by_slot = {slot: tuple(made) for slot, made in objects.items()}
+    by_slot = {slot: tuple(objects_of_slot) for slot, objects_of_slot in objects.items()}
     named = {slot: tuple(sorted(digests)) for slot, digests in schemas.items()}
     return Remade(by_slot, tuple(failed), tuple(discard), named)
 

@@ -166,9 +166,9 @@ class CleaningUp:
                 one.todo = reading.result()
             except LandfallError as error:
                 self._pause(slot, one, now, str(error))
-        for each in [each for each in one.running if each[1].done()]:
-            one.running.remove(each)
-            deletion, done = each
+        for pair in [pair for pair in one.running if pair[1].done()]:
+            one.running.remove(pair)
+            deletion, done = pair
             try:
                 done.result()
             except LandfallError as error:
@@ -209,7 +209,9 @@ class CleaningUp:
             Stalled: a list is missing or damaged.
         """
         named = (pending.listed, *pending.given_up)
-        listed, *given_up = [read_replaced(self._lane.slots, slot, each) for each in named]
+        listed, *given_up = [
+            read_replaced(self._lane.slots, slot, reference) for reference in named
+        ]
         return [*self.deletions(slot, listed, given_up)][::-1]
 
     def deletions(
@@ -230,9 +232,9 @@ class CleaningUp:
                 upload = new.landed.upload
                 yield Deletion(upload.key, partial(retiring.give_up, upload))
         kept = self._kept(slot) if self._copies else frozenset[str]()
-        for each in listed.retire:
-            is_kept = object_names.retired_key(lane.group, lane.name, slot, each.key) in kept
-            yield Deletion(each.key, partial(retiring.retire, each, is_kept=is_kept))
+        for object_ in listed.retire:
+            is_kept = object_names.retired_key(lane.group, lane.name, slot, object_.key) in kept
+            yield Deletion(object_.key, partial(retiring.retire, object_, is_kept=is_kept))
 
     def _kept(self, slot: int) -> frozenset[str]:
         """Return the copies that former drivers have kept: a listing asks for a thousand at once.

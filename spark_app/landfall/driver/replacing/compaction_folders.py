@@ -99,7 +99,7 @@ class CompactionFolder:
             self.late_merges = self.late_merges + 1
             self.merged_at = now
             self.late_since = self.due = None
-            if any(each.plan < 0 for each in self.objects.values()):
+            if any(object_.plan < 0 for object_ in self.objects.values()):
                 self.wait_for_late(now)
 
 
@@ -141,7 +141,7 @@ class Folders:
             # it would retire twice.
             self.state = state
         if self._is_new:
-            over = [each.path for each in self.folders.values() if self._is_complete(each)]
+            over = [folder.path for folder in self.folders.values() if self._is_complete(folder)]
             for path in over:
                 del self.folders[path]
             self._is_new = False
@@ -150,9 +150,11 @@ class Folders:
     def due(self, now: datetime) -> list[CompactionFolder]:
         """The folders that are to be merged now, the oldest first, but those that failed last."""
         found = [
-            each
-            for each in self.folders.values()
-            if not each.is_settled and self._is_over(each) and (each.due is None or each.due <= now)
+            folder
+            for folder in self.folders.values()
+            if not folder.is_settled
+            and self._is_over(folder)
+            and (folder.due is None or folder.due <= now)
         ]
         return sorted(found, key=lambda each: (each.failures, each.end, each.path))
 
@@ -162,15 +164,15 @@ class Folders:
 
         Objects that come late count at once, and are merged only when nothing more has come.
         """
-        open_ = [each for each in self.folders.values() if not each.is_settled]
-        return len(open_), sum(len(each.objects) for each in open_ if self._is_over(each))
+        open_ = [folder for folder in self.folders.values() if not folder.is_settled]
+        return len(open_), sum(len(folder.objects) for folder in open_ if self._is_over(folder))
 
     def next_due(self) -> datetime | None:
         """Return when a complete folder is due next, without anything new in the ledger."""
         times = (
-            each.due or datetime.min.replace(tzinfo=UTC)
-            for each in self.folders.values()
-            if not each.is_settled and self._is_over(each)
+            folder.due or datetime.min.replace(tzinfo=UTC)
+            for folder in self.folders.values()
+            if not folder.is_settled and self._is_over(folder)
         )
         return min(times, default=None)
 
@@ -180,7 +182,7 @@ class Folders:
         Raises:
             Retry: the store does not answer.
         """
-        unsettled = (each.first_seen for each in self.folders.values() if not each.is_settled)
+        unsettled = (folder.first_seen for folder in self.folders.values() if not folder.is_settled)
         through = min(unsettled, default=self.state.seq + 1) - 1
         if through != self._written and through >= 0:
             self._cursor.write(Position(through))
@@ -227,11 +229,11 @@ class Folders:
         """
         for folder in self.folders.values() if gone else ():
             folder.objects = {
-                key: each
-                for key, each in folder.objects.items()
+                key: object_
+                for key, object_ in folder.objects.items()
                 if not any(
                     TopicPartition(folder.topic, section.partition) in gone
-                    for section in each.own_sections
+                    for section in object_.own_sections
                 )
             }
 
@@ -265,7 +267,7 @@ class Folders:
     def _replace(self, slot: int, state: State, now: datetime) -> None:
         """Replace objects, as a REPLACE that is applied now records."""
         record, listed = read_replace(self._lane, state, slot)
-        retired = {each.key for each in listed.retire}
+        retired = {object_.key for object_ in listed.retire}
         if record.purpose is not Purpose.COMPACT:
             self._leave(record, listed, now)
             return
@@ -283,7 +285,9 @@ class Folders:
                 is_sorted=new.sorted,
             )
             # A generation may have landed by several specs, whose objects are merged apart.
-            source = next((each for each in gone[made.folder] if _is_made_of(made, each)), None)
+            source = next(
+                (candidate for candidate in gone[made.folder] if _is_made_of(made, candidate)), None
+            )
             if source is not None:
                 self.folders[made.folder].objects[made.key] = replace(made, spec=source.spec)
         for path in (path for path, objects in gone.items() if objects):
@@ -310,9 +314,9 @@ class Folders:
     def left(self) -> frozenset[str]:
         """The topics with folders to merge but for what came late, now or when they can be."""
         return frozenset(
-            each.topic
-            for each in self.folders.values()
-            if not each.is_settled and each.late_since is None and self._is_over(each)
+            folder.topic
+            for folder in self.folders.values()
+            if not folder.is_settled and folder.late_since is None and self._is_over(folder)
         )
 
     def _is_over(self, folder: CompactionFolder) -> bool:
@@ -324,9 +328,9 @@ class Folders:
 
     def _forget(self) -> None:
         """Drop the folders that were settled first, and the oldest of all if there are too many."""
-        settled = [each for each in self.folders.values() if each.is_settled]
+        settled = [folder for folder in self.folders.values() if folder.is_settled]
         self._drop(settled[: max(0, len(settled) - MAX_SETTLED)])
-        extra = sum(len(each.objects) for each in self.folders.values()) - MAX_OBJECTS
+        extra = sum(len(folder.objects) for folder in self.folders.values()) - MAX_OBJECTS
         if extra > 0:
             oldest = sorted(self.folders.values(), key=lambda each: each.first_seen)
             log.warning(
@@ -337,8 +341,8 @@ class Folders:
                 self._drop([oldest.pop(0)])
 
     def _drop(self, folders: Iterable[CompactionFolder]) -> None:
-        for each in folders:
-            del self.folders[each.path]
+        for folder in folders:
+            del self.folders[folder.path]
 
 
 def _is_made_of(new: Mergeable, old: Mergeable) -> bool:

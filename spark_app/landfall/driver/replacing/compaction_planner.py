@@ -84,7 +84,7 @@ class CompactionPlanner:
         plan, problem = None, ""
         if not folders.state.replacing:  # or an object could be in two plans
             chosen = _Chosen(max(1, self._deps.runner.slots // SLOTS_PER_TASK))
-            due = [each for each in folders.due(now) if each.path not in self.reserved]
+            due = [folder for folder in folders.due(now) if folder.path not in self.reserved]
             problems = [self._choose(folder, chosen) for folder in due]
             problem = next(filter(None, problems), "")
             # Before tasks upload anything: if the store does not answer, nothing is lost.
@@ -114,7 +114,9 @@ class CompactionPlanner:
         if rules is None or chosen.is_full():
             return ""
         try:
-            objects = [each for each in folder.objects.values() if self._can_merge(folder, each)]
+            objects = [
+                object_ for object_ in folder.objects.values() if self._can_merge(folder, object_)
+            ]
         except Stalled as error:  # no format reads them
             folder.is_settled = True
             return _problem(folder, str(error))
@@ -163,10 +165,12 @@ class CompactionPlanner:
             if merges
         ]
         results = self._deps.runner.merge(shares)
-        merged = [each for each in results if isinstance(each, Merged)]
-        failed = [each for each in results if isinstance(each, NotMerged)]
-        touched = {each.new.folder for each in merged}
-        again = {each.folder: each.error for each in failed if isinstance(each.error, Retry)}
+        merged = [result for result in results if isinstance(result, Merged)]
+        failed = [result for result in results if isinstance(result, NotMerged)]
+        touched = {result.new.folder for result in merged}
+        again = {
+            result.folder: result.error for result in failed if isinstance(result.error, Retry)
+        }
         given_up = [f for f in chosen.folders if self._is_given_up(f, again.get(f.path))]
         for folder in chosen.folders:
             # What failed for good, or would give what exists, waits for another object.
@@ -194,7 +198,7 @@ class CompactionPlanner:
     def _replacement(
         self, token: str, read_through: int, merged: Sequence[Merged]
     ) -> PlannedReplacement:
-        retire = [each for one in merged for each in one.retire]
+        retire = [object_ for one in merged for object_ in one.retire]
         listed = ReplacementList(
             tuple(sorted(retire, key=lambda each: each.key)),
             tuple(sorted((m.new for m in merged), key=lambda new: new.key)),
@@ -242,7 +246,7 @@ class _Chosen:
         """Give a merge to the task that has the least to do."""
         least = self._loads.index(min(self._loads))
         self.shares[least].append(merge)
-        self._loads[least] += sum(each.landed.upload.size for each in merge.sources)
+        self._loads[least] += sum(source.landed.upload.size for source in merge.sources)
         self._objects += len(merge.sources)
 
 

@@ -91,7 +91,7 @@ class GracePeriod:
     @property
     def held(self) -> str:
         """A line on what publishers hold, and why; empty if they hold nothing."""
-        held = [found.problem for _, found in sorted(self._found.items()) if found.is_held]
+        held = [look.problem for _, look in sorted(self._found.items()) if look.is_held]
         return f"replaced objects of {plural(len(held), 'REPLACE')} stay: {held[0]}" if held else ""
 
     def over(self, state: State, now: datetime) -> frozenset[int]:
@@ -112,7 +112,7 @@ class GracePeriod:
 
     def is_looking(self, state: State) -> bool:
         """Return whether it is known soon that more may be deleted."""
-        held = {slot for slot, found in self._found.items() if found.is_held}
+        held = {slot for slot, look in self._found.items() if look.is_held}
         kept = sorted(state.retiring.keys() - self._over - held)
         return self._looking is not None or (bool(kept) and kept[0] not in self._found)
 
@@ -170,8 +170,8 @@ class GracePeriod:
             return _GraceLook(until)
         pause = min(self._keep, LOOK_AGAIN)
         built = {name: build() for name, build in self._publishers.items()}
-        for name, each in built.items():
-            if (through := each.position()) < applied.slot:
+        for name, publisher in built.items():
+            if (through := publisher.position()) < applied.slot:
                 problem = f"publisher {name} is at slot {through} and has not followed slot {slot}"
                 return _GraceLook(now + LOOK_AGAIN, problem)
         if before is not None and before.problem and not before.is_held and pause:
@@ -181,7 +181,7 @@ class GracePeriod:
             return _GraceLook()
         listed = read_replaced(self._lane.slots, slot, state.retiring[slot].listed)
         due = DueObjects(applied.slot, applied.time, listed.retire)
-        holds = [(name, _hold(each, due, now)) for name, each in holding.items()]
+        holds = [(name, _hold(publisher, due, now)) for name, publisher in holding.items()]
         found = [(hold.until, f"publisher {name}: {hold.why}") for name, hold in holds if hold]
         return _GraceLook(*max(found), is_held=True) if found else _GraceLook()
 

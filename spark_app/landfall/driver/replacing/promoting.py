@@ -110,7 +110,7 @@ def prepare_promotion(
         Retry: a store does not answer, or something live is not visible yet. What was copied is
             aborted.
     """
-    topic_ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
+    topic_ids = [(range_.topic_partition, range_.topic_id) for range_ in plan.ranges]
     found = promotion(
         live=lanes.live,
         side=lanes.side,
@@ -125,11 +125,11 @@ def prepare_promotion(
             "so there is nothing to replace: discard it",
         )
     made_by = MadeBy(plan.generation, _checked_spec(lanes, plan.generation))
-    _copy_schemas(lanes, {name for each in found.landed_again for name in each.schemas})
+    _copy_schemas(lanes, {name for range_ in found.landed_again for name in range_.schemas})
     objects = _copied(
         lanes=lanes, promoted=found.promoted, token=token, copy=copy, new_pool=new_pool
     )
-    retire = tuple(each.decided for each in found.retire)
+    retire = tuple(object_.decided for object_ in found.retire)
     return PlannedReplacement(
         token,
         Purpose.BACKFILL,
@@ -325,17 +325,17 @@ class Promoting:
     def _cut(self, found: _Promotable) -> PlannedReplacement:
         promotion = found.promotion
         token = f"{self.token}-cut"
-        merges = [self._merge(found, each) for each in promotion.cut]
+        merges = [self._merge(found, object_) for object_ in promotion.cut]
         tasks = max(1, self.runner.slots // SLOTS_PER_TASK)
         shares = [
-            MergeShare(self.group, token, found.read_through, tuple(merges[at::tasks]))
-            for at in range(min(tasks, len(merges)))
+            MergeShare(self.group, token, found.read_through, tuple(merges[index::tasks]))
+            for index in range(min(tasks, len(merges)))
         ]
         results = self.runner.merge(shares)
-        halves = [each for each in results if isinstance(each, Merged)]
+        halves = [result for result in results if isinstance(result, Merged)]
         made = ReplacementList(
             promotion.cut_retiring,
-            tuple(sorted((each.new for each in halves), key=lambda new: new.key)),
+            tuple(sorted((half.new for half in halves), key=lambda new: new.key)),
         )
         plan = PlannedReplacement.of(
             group=self.group.metadata.name,
@@ -344,10 +344,10 @@ class Promoting:
             listed=made,
             read_through=found.read_through,
         )
-        for each in results:
-            if isinstance(each, NotMerged):
+        for result in results:
+            if isinstance(result, NotMerged):
                 _abort(self.store, plan)
-                raise each.error
+                raise result.error
         return plan
 
     def _merge(self, found: _Promotable, each: CountingObject) -> Merge:
@@ -414,7 +414,7 @@ class Promoting:
             return Refusal(f"backfill: {problems[0]}")
         live.specs.update(self.specs)
         side = read_landed(self.lane.elsewhere(below))
-        ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
+        ids = [(range_.topic_partition, range_.topic_id) for range_ in plan.ranges]
         made = promotion(
             live=live, side=side, slices=plan.slices, topic_ids=ids, planned_at=plan.read_through
         )
@@ -532,13 +532,13 @@ def _abort(store: Store, plan: PlannedReplacement) -> None:
 
 def _text(name: str, made: Promotion) -> str:
     """Return the promotion in one line."""
-    new = [each.source.landed for each in made.promoted]
+    new = [object_.source.landed for object_ in made.promoted]
     old = made.replaced
     instead = plural(len(old), "object")
     text = f"REPLACE: {plural(len(new), 'object')} of {name}, instead of {instead}"
     for kind, what in ((ObjectKind.DATA, "rows"), (ObjectKind.DEAD_LETTERS, "dead letters")):
-        now = sum(each.rows for each in new if each.kind is kind)
-        before = sum(rows for each, rows in old if each.landed.kind is kind)
+        now = sum(object_.rows for object_ in new if object_.kind is kind)
+        before = sum(rows for object_, rows in old if object_.landed.kind is kind)
         if now or before:
             text += f"; {now} {what}, instead of {before}"
     if made.cut:

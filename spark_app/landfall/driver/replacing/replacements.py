@@ -320,11 +320,11 @@ class Replacements(DriverPart):
         is_settled = not self.writer.state.replacing
         waiting = self._waiting
         self._waiting = []
-        for each, until in waiting:
+        for future, until in waiting:
             if is_settled or now >= until:
-                each.set_result(None)
+                future.set_result(None)
             else:
-                self._waiting.append((each, until))
+                self._waiting.append((future, until))
 
     def _reserve(self, folders: Iterable[str]) -> Callable[[], None]:
         """Let nothing be merged in folders until what this returns is called."""
@@ -504,7 +504,7 @@ class Replacements(DriverPart):
             return False
         state = self.writer.state
         after = (*state.unapplied, *(state.replacing.keys() - self._running.keys()))
-        horizons = (each.after for each in state.pending_horizons)
+        horizons = (horizon.after for horizon in state.pending_horizons)
         return any(other > slot for other in (*after, *horizons))
 
     @property

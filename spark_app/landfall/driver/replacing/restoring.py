@@ -73,8 +73,8 @@ class Restoring:
         sections = self._sections(back)
         made = self._copies(back, where, pool)
         new = [
-            NewObject(replace(each.landed, upload=upload), *sections[each.key])
-            for each, upload in zip(back, made, strict=True)
+            NewObject(replace(object_.landed, upload=upload), *sections[object_.key])
+            for object_, upload in zip(back, made, strict=True)
         ]
         listed = ReplacementList(
             tuple(sorted(retire, key=lambda each: each.key)),
@@ -94,7 +94,7 @@ class Restoring:
         made = list[Upload]()
         try:
             for start in range(0, len(back), AHEAD):
-                some = (each.landed for each in back[start : start + AHEAD])
+                some = (object_.landed for object_ in back[start : start + AHEAD])
                 made += pool.map(lambda landed: self._copy(landed, where), some)
         except LandfallError:
             for upload in made:  # uploads begun alongside are left to the sweep of orphans
@@ -123,13 +123,13 @@ class Restoring:
     def _sections(self, back: Iterable[DecidedObject]) -> Mapping[str, _Contents]:
         """Return the contents of objects, by key: for merged ones, as their lists record."""
         found, read = dict[str, _Contents](), set[int]()
-        for each in back:
-            key, landed = each.key, each.landed
+        for object_ in back:
+            key, landed = object_.key, object_.landed
             origin = object_names.origin(self.lane.group, key)
             whole = Section(origin.partition, landed.rows, landed.first_offset, landed.last_offset)
             found.setdefault(key, ((whole,), False, False))
-            if origin.plan >= 0 and each.slot not in read:
-                read.add(each.slot)
-                for new in read_replace(self.lane, self.state, each.slot)[1].objects:
+            if origin.plan >= 0 and object_.slot not in read:
+                read.add(object_.slot)
+                for new in read_replace(self.lane, self.state, object_.slot)[1].objects:
                     found[new.key] = new.sections, new.mixed, new.sorted
         return found

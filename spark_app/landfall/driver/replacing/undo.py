@@ -289,7 +289,7 @@ def _of_applied(
     if refusal := _why_rows_differ(restoring, record, found.contents.names(same)):
         return _refused(refusal)
     retire = tuple(found.contents.counting(same, folders))
-    back = tuple(each for each in listed.retire if each.folder in folders)
+    back = tuple(object_ for object_ in listed.retire if object_.folder in folders)
     return _Undoing(restoring, record, retire, back)
 
 
@@ -327,10 +327,10 @@ class _Ledger:
         return max(
             (
                 slot
-                for slot, each in self.records.items()
+                for slot, other in self.records.items()
                 if slot > self.through
                 and slot not in self.given_up.keys() | self.decided_again.keys()
-                and (folders & {*each.folders} or tps & _rewritten(each))
+                and (folders & {*other.folders} or tps & _rewritten(other))
             ),
             default=0,
         )
@@ -371,11 +371,13 @@ def _read(restoring: Restoring, folders: frozenset[str]) -> _Ledger:
         Stalled: LEDGER_BROKEN, a slot or a list is missing or damaged.
         Retry: the store does not answer.
     """
-    said = [each for each in _effects(restoring) if _concerns(each, folders)]
-    replaces = {each.slot: each.record for each in said if isinstance(each, ObjectsReplaced)}
-    superseding = [each for each in replaces.values() if each.instead != -1]
-    given_up = {each.instead: each.header.seq for each in superseding if not each.again}
-    again = {each.instead: each.header.seq for each in superseding if each.again}
+    said = [effect for effect in _effects(restoring) if _concerns(effect, folders)]
+    replaces = {
+        effect.slot: effect.record for effect in said if isinstance(effect, ObjectsReplaced)
+    }
+    superseding = [record for record in replaces.values() if record.instead != -1]
+    given_up = {record.instead: record.header.seq for record in superseding if not record.again}
+    again = {record.instead: record.header.seq for record in superseding if record.again}
     contents, through = Contents(folders), restoring.read_through
     for effect in said:
         if not isinstance(effect, ObjectsReplaced):

@@ -206,9 +206,9 @@ def observe(source: Log, tp: TopicPartition) -> Observed:
     starts = source.offsets([tp], Bound.LOG_START)
     ends = source.offsets([tp], Bound.END)
     topic_id = found_topics.ids.get(tp.topic)
-    for found in (starts, ends):
-        if tp in found.unavailable:
-            return Observed(topic_id=topic_id, away=found.unavailable[tp])
+    for answer in (starts, ends):
+        if tp in answer.unavailable:
+            return Observed(topic_id=topic_id, away=answer.unavailable[tp])
     marks = None
     if tp in starts.offsets and tp in ends.offsets:
         marks = Watermarks.of(starts.offsets[tp], ends.offsets[tp])

@@ -183,7 +183,7 @@ class Replayer:
 
     def _named(self, request: ReplayRequest) -> Iterator[tuple[str, Origin]]:
         name = self.group.metadata.name
-        for place in ("", *(each.id for each in self.group.spec.bad_records.places)):
+        for place in ("", *(destination.id for destination in self.group.spec.bad_records.places)):
             prefix = object_names.dead_letters_prefix(name, request.topic, place=place)
             for stat in self.store.list_after(prefix):
                 try:

@@ -128,13 +128,13 @@ def _digest(program: Path, home: Path) -> str:
 
 
 def _versions(path: Path) -> Iterator[str]:
-    for each in [path] if path.is_file() else sorted(path.iterdir()):
-        found = each.stat()
-        yield f"{each} {found.st_size} {found.st_mtime_ns}"
+    for file in [path] if path.is_file() else sorted(path.iterdir()):
+        found = file.stat()
+        yield f"{file} {found.st_size} {found.st_mtime_ns}"
 
 
 def _remove_left_over(path: Path) -> None:
-    for each in path.parent.glob(f"{path.stem}.*.new"):
+    for file in path.parent.glob(f"{path.stem}.*.new"):
         with suppress(FileNotFoundError):
-            if time.time() - each.stat().st_mtime > LEFT_OVER_SECONDS:
-                each.unlink()
+            if time.time() - file.stat().st_mtime > LEFT_OVER_SECONDS:
+                file.unlink()

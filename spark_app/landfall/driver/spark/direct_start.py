@@ -150,7 +150,7 @@ def spark_properties(
 
 def _of_pod(folder: Path, arguments: str) -> dict[str, str] | None:
     """Return the settings of a driver's pod; None if it has settings besides the operator's."""
-    if not {each.name for each in folder.glob("[!.]*")} <= _FILES:
+    if not {file.name for file in folder.glob("[!.]*")} <= _FILES:
         return None
     try:
         pairs = [*_of_file(folder / _SETTINGS), *_of_arguments(arguments)]

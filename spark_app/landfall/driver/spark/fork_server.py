@@ -83,8 +83,8 @@ def fork_server(
     if pid == 0:
         try:
             os.close(lifeline)
-            for each in not_shared:
-                each.close()
+            for end in not_shared:
+                end.close()
             take_over(listener, alive)
             become()
         except SystemExit:

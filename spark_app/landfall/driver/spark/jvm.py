@@ -129,7 +129,9 @@ def without_numpy_converters() -> None:
     from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter  # noqa: PLC0415
 
     unused = (NumpyArrayConverter, NumpyScalarConverter)
-    INPUT_CONVERTER[:] = [each for each in INPUT_CONVERTER if not isinstance(each, unused)]
+    INPUT_CONVERTER[:] = [
+        converter for converter in INPUT_CONVERTER if not isinstance(converter, unused)
+    ]
 
 
 def quiet_py4j() -> None:

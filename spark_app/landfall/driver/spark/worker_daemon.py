@@ -32,12 +32,12 @@ PRELOAD = "LANDFALL_PRELOAD"
 
 def without_zips(paths: Iterable[str]) -> list[str]:
     """Return the search path without the zips of PySpark whose package is in the path as well."""
-    rest = [each for each in paths if not each.endswith(".zip")]
+    rest = [path for path in paths if not path.endswith(".zip")]
     found = PathFinder.find_spec("pyspark", rest)
     if not found or not found.origin:
         return [*paths]
     folder = (Path(found.origin).parent / "python" / "lib").resolve()
-    return [each for each in paths if each in rest or Path(each).parent.resolve() != folder]
+    return [path for path in paths if path in rest or Path(path).parent.resolve() != folder]
 
 
 def preload(modules: Iterable[str]) -> None:
