@@ -136,8 +136,8 @@ class Stretch:
         """
         if not self.replaced:
             return self
-        gone = {o.upload.key for each in self.replaced for o in each.retired}
-        found = [*self.objects, *(o for each in self.replaced for o in each.objects)]
+        gone = {o.upload.key for replacement in self.replaced for o in replacement.retired}
+        found = [*self.objects, *(o for replacement in self.replaced for o in replacement.objects)]
         left = (o for o in found if o.landed.key not in gone)
         return replace(self, objects=tuple(sorted(left, key=lambda o: o.slot)))
 
@@ -219,7 +219,7 @@ class DueObjects:
     @property
     def landed(self) -> int:
         """The slot of the record that landed the first of them; none was visible before it."""
-        return min((each.slot for each in self.objects), default=self.slot)
+        return min((object_.slot for object_ in self.objects), default=self.slot)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,26 +51,26 @@ class Calendars:
 
         An object in the slot from which the horizon counts is not late.
         """
-        for each, horizon in self._with_horizons(stretch):
-            name = parse_key(each.key)
+        for object_, horizon in self._with_horizons(stretch):
+            name = parse_key(object_.key)
             if self.of(name.topic).is_over(name.output_partition, horizon):
-                yield each
+                yield object_
 
     def reopened(self, stretch: Stretch) -> Iterator[tuple[VisibleObject, Period]]:
         """The objects that are late, each with every period of it that was complete before."""
-        for each, horizon in self._with_horizons(stretch):
-            name = parse_key(each.key)
+        for object_, horizon in self._with_horizons(stretch):
+            name = parse_key(object_.key)
             for period in self.of(name.topic).periods(name.output_partition):
                 if period.end <= horizon:
-                    yield each, period
+                    yield object_, period
 
     def _with_horizons(self, stretch: Stretch) -> Iterator[tuple[VisibleObject, int]]:
         """The objects of topics that are complete up to a time, with that time (ms)."""
         horizons, moves = dict(stretch.horizons), list(stretch.finished)
-        for each in stretch.objects:
-            while moves and moves[0].slot < each.slot:
+        for object_ in stretch.objects:
+            while moves and moves[0].slot < object_.slot:
                 move = moves.pop(0)
                 horizons[move.topic] = move.until
-            horizon = horizons.get(parse_key(each.key).topic, -1)
+            horizon = horizons.get(parse_key(object_.key).topic, -1)
             if horizon >= 0:
-                yield each, horizon
+                yield object_, horizon

@@ -93,16 +93,19 @@ class Follower:
         for stretch in self.stretches(after):
             if retired is None and self._is_cut(stretch):
                 retired = self._retired_after(stretch.through)
-            new = [*stretch.objects, *(o for each in stretch.replaced for o in each.objects)]
-            gone = {o.upload.key for each in stretch.replaced for o in each.retired}
-            appeared |= {each.key: each.slot for each in new}
+            new = [
+                *stretch.objects,
+                *(o for replacement in stretch.replaced for o in replacement.objects),
+            ]
+            gone = {o.upload.key for replacement in stretch.replaced for o in replacement.retired}
+            appeared |= {object_.key: object_.slot for object_ in new}
             waiting |= {o.key: o for o in new if o.key in (retired or ())}
-            waiting = {key: each for key, each in waiting.items() if key not in gone}
+            waiting = {key: object_ for key, object_ in waiting.items() if key not in gone}
             left = _without(stretch, retired or set()).net()
             retired = retired and retired - gone
             yield replace(
                 left,
-                replaced=tuple(_with_slots(each, appeared) for each in left.replaced),
+                replaced=tuple(_with_slots(replacement, appeared) for replacement in left.replaced),
                 read_after=after,
                 left_out=tuple(waiting.values()),
                 leaves_out=bool(retired),
@@ -118,8 +121,8 @@ class Follower:
         if not has_replaced(self._lane.read()):  # as in most ledgers
             return set()
         stretches = Follower(self._lane).stretches(position)
-        replaced = (each for stretch in stretches for each in stretch.replaced)
-        return {landed.key for each in replaced for landed in each.retired}
+        replaced = (replacement for stretch in stretches for replacement in stretch.replaced)
+        return {landed.key for replacement in replaced for landed in replacement.retired}
 
     def _replaced(self, state: State, visible: Visible) -> Iterator[ReplacedObjects]:
         """Yield the replacements that a slot applies."""
@@ -129,8 +132,10 @@ class Follower:
             retired = tuple(o.landed for o in listed.retire if o.landed.kind is _DATA)
             new = (o.landed for o in listed.objects if o.landed.kind is _DATA)
             objects = tuple(
-                VisibleObject(state.seq, each, time, self._made_in.slot(each.upload.key, slot))
-                for each in new
+                VisibleObject(
+                    state.seq, object_, time, self._made_in.slot(object_.upload.key, slot)
+                )
+                for object_ in new
             )
             changes = changes_rows(record.purpose, record.undoes)
             groups = tuple(groups_of(listed, by_folder=not changes))
@@ -248,7 +253,9 @@ class _Gathered:
 
 
 def _count(objects: Sequence[VisibleObject], replaced: Iterable[ReplacedObjects]) -> int:
-    return len(objects) + sum(len(each.retired) + len(each.objects) for each in replaced)
+    return len(objects) + sum(
+        len(replacement.retired) + len(replacement.objects) for replacement in replaced
+    )
 
 
 def _without(stretch: Stretch, retired: AbstractSet[str]) -> Stretch:
@@ -257,14 +264,16 @@ def _without(stretch: Stretch, retired: AbstractSet[str]) -> Stretch:
         return stretch
 
     def left(objects: Iterable[VisibleObject]) -> tuple[VisibleObject, ...]:
-        return tuple(each for each in objects if each.key not in retired)
+        return tuple(object_ for object_ in objects if object_.key not in retired)
 
-    replaced = (replace(each, objects=left(each.objects)) for each in stretch.replaced)
+    replaced = (
+        replace(replacement, objects=left(replacement.objects)) for replacement in stretch.replaced
+    )
     return replace(stretch, objects=left(stretch.objects), replaced=tuple(replaced))
 
 
 def _with_slots(replaced: ReplacedObjects, appeared: Mapping[str, int]) -> ReplacedObjects:
-    keys = (each.upload.key for each in replaced.retired)
+    keys = (object_.upload.key for object_ in replaced.retired)
     return replace(replaced, appeared={key: appeared[key] for key in keys if key in appeared})
 
 

@@ -115,21 +115,21 @@ class LibraryErrors:
 def is_denied(error: BaseException) -> bool:
     """Return whether an error is about credentials or permissions."""
     return any(
-        isinstance(each, PermissionError) or _status(each) in _DENIED_STATUSES
-        for each in _causes(error)
+        isinstance(cause, PermissionError) or _status(cause) in _DENIED_STATUSES
+        for cause in _causes(error)
     )
 
 
 def is_passing(error: BaseException) -> bool:
     """Return whether an error, or one that it was raised from, is known to pass by itself."""
     causes = [*_causes(error)]
-    if any(_LASTING & _names(each) for each in causes):
+    if any(_LASTING & _names(cause) for cause in causes):
         return False
     return any(
-        _PASSING & _names(each)
-        or _status(each) in _PASSING_STATUSES
-        or _PASSING_TEXT.search(str(each))
-        for each in causes
+        _PASSING & _names(cause)
+        or _status(cause) in _PASSING_STATUSES
+        or _PASSING_TEXT.search(str(cause))
+        for cause in causes
     )
 
 

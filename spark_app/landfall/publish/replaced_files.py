@@ -91,7 +91,7 @@ def followed(
         Stalled: DESTINATION_CONFLICT, other writers have changed the table so that a REPLACE cannot
             be followed.
     """
-    retired = [o.upload.key for each in stretch.replaced for o in each.retired]
+    retired = [o.upload.key for replacement in stretch.replaced for o in replacement.retired]
     try:
         files = files_of(retired) if retired else {}
         return file_changes(stretch, position.through, position.left_out, files)
@@ -120,17 +120,21 @@ def file_changes(
     Raises:
         CannotFollow: with the reason.
     """
-    retired = {o.upload.key: each.record for each in stretch.replaced for o in each.retired}
+    retired = {
+        o.upload.key: replacement.record
+        for replacement in stretch.replaced
+        for o in replacement.retired
+    }
     never = {*(left_out or ())} | {
         key
-        for each in stretch.replaced
-        for key, slot in each.appeared.items()
+        for replacement in stretch.replaced
+        for key, slot in replacement.appeared.items()
         if slot > position and key not in files
     }
     over = set[str]()
     passed = set[int]()
     moved = set[str]()
-    for group in joined(g for each in stretch.replaced for g in each.groups):
+    for group in joined(g for replacement in stretch.replaced for g in replacement.groups):
         old = group & retired.keys()
         gone = old - never - files.keys()
         if not gone:
@@ -159,11 +163,15 @@ def _moves_rows(stretch: Stretch, group: frozenset[str], files: Mapping[str, Tab
     none, and no range was landed again, the only rows that differ are duplicates, which a merge
     left out or its undo restored: by these the numbers of rows differ.
     """
-    replaced = [each for each in stretch.replaced if any(group & g for g in each.groups)]
-    if any(each.changes_rows for each in replaced):
+    replaced = [
+        replacement
+        for replacement in stretch.replaced
+        if any(group & g for g in replacement.groups)
+    ]
+    if any(replacement.changes_rows for replacement in replaced):
         return False
-    made = {key for each in replaced for key in _new(each)}
-    rows = {o.upload.key: o.rows for each in replaced for o in each.retired}
+    made = {key for replacement in replaced for key in _new(replacement)}
+    rows = {o.upload.key: o.rows for replacement in replaced for o in replacement.retired}
     if (group - made) - files.keys():
         return False
     enters = sum(o.landed.rows for o in stretch.objects if o.key in group)
@@ -190,9 +198,13 @@ def _check_is_rewritten(
     knows_all: bool,
 ) -> None:
     """Return if other writers rewrote all old files of a group, and the new ones are not needed."""
-    replaced = [each for each in stretch.replaced if any(group & g for g in each.groups)]
-    made = {key for each in replaced for key in _new(each)}
-    old = {o.upload.key for each in replaced for o in each.retired} & group
+    replaced = [
+        replacement
+        for replacement in stretch.replaced
+        if any(group & g for g in replacement.groups)
+    ]
+    made = {key for replacement in replaced for key in _new(replacement)}
+    old = {o.upload.key for replacement in replaced for o in replacement.retired} & group
     names = f"the REPLACE in slot {replaced[0].record} replaces {_some(gone)}"
     if not knows_all:
         raise CannotFollow(
@@ -202,7 +214,7 @@ def _check_is_rewritten(
         raise CannotFollow(
             f"{names}, which another program has removed from the table, but not {_some(left)}"
         )
-    if any(each.changes_rows for each in replaced):
+    if any(replacement.changes_rows for replacement in replaced):
         raise CannotFollow(
             f"{names} by objects with other rows, and another program has removed it from the "
             "table, such as by a compaction: the rows to be replaced are in that program's files"
@@ -216,7 +228,7 @@ def _check_is_rewritten(
 
 def _new(replaced: ReplacedObjects) -> set[str]:
     keys = {key for group in replaced.groups for key in group}
-    return keys.difference(each.upload.key for each in replaced.retired)
+    return keys.difference(object_.upload.key for object_ in replaced.retired)
 
 
 def _some(keys: Collection[str]) -> str:
@@ -245,7 +257,7 @@ def groups_of(listed: ReplacementList, *, by_folder: bool) -> Iterator[frozenset
         key = new.key
         for section in new.sections if new.landed.kind is ObjectKind.DATA else ():
             add(key, section.partition, section.first_offset, section.last_offset)
-    return joined(group for each in ranges.values() for group in _overlapping(each))
+    return joined(group for spans in ranges.values() for group in _overlapping(spans))
 
 
 def _overlapping(ranges: Sequence[tuple[int, int, str]]) -> Iterator[frozenset[str]]:
@@ -268,4 +280,4 @@ def joined(groups: Groups) -> Iterator[frozenset[str]]:
         for key in group:
             whole |= found.get(key, set())
         found |= dict.fromkeys(whole, whole)
-    return (frozenset(each) for each in {id(each): each for each in found.values()}.values())
+    return (frozenset(group) for group in {id(group): group for group in found.values()}.values())

@@ -89,5 +89,7 @@ class StepPublisher:
     def _published(self, stretch: Stretch) -> Stretch:
         """The stretch with the objects of published topics."""
         objects = (o for o in stretch.objects if self.context.object_name(o.key))
-        finished = (each for each in stretch.finished if self.context.is_published(each.topic))
+        finished = (
+            horizon for horizon in stretch.finished if self.context.is_published(horizon.topic)
+        )
         return replace(stretch, objects=tuple(objects), finished=tuple(finished))

@@ -130,21 +130,24 @@ class SuccessPublisher:
         folders = {folder: slot for folder, slot in known.items() if self._name(folder)}
         late = list(self._calendars.late(replace(stretch, objects=tuple(objects))))
         found = _MarkerChanges(folders, late=len(late))
-        for each in objects:
-            name = parse_key(each.key)
+        for object_ in objects:
+            name = parse_key(object_.key)
             for period in self._calendars.of(name.topic).periods(name.output_partition):
-                found.open[_folder(name, period)] = each.slot
-        for each in late if self.options.on_late == "Marker" else ():
-            name = parse_key(each.key)
+                found.open[_folder(name, period)] = object_.slot
+        for object_ in late if self.options.on_late == "Marker" else ():
+            name = parse_key(object_.key)
             *_, period = self._calendars.of(name.topic).periods(name.output_partition)
-            found.markers.append(f"{_folder(name, period)}/_LATE-{each.slot:010d}")
+            found.markers.append(f"{_folder(name, period)}/_LATE-{object_.slot:010d}")
         self._finish(stretch, found)
         return found
 
     def _finish(self, stretch: Stretch, found: "_MarkerChanges") -> None:
         """Move the directories that are complete at the end of the stretch to the markers."""
-        horizons = {**stretch.horizons, **{each.topic: each.until for each in stretch.finished}}
-        first = {each.topic: each.until for each in stretch.finished if each.before < 0}
+        horizons = {
+            **stretch.horizons,
+            **{horizon.topic: horizon.until for horizon in stretch.finished},
+        }
+        first = {horizon.topic: horizon.until for horizon in stretch.finished if horizon.before < 0}
         starts: dict[tuple[str, Unit], datetime] = {}
         ends: dict[tuple[str, str], list[int]] = {}
         complete: list[tuple[int, str]] = []
@@ -187,7 +190,7 @@ class SuccessPublisher:
                 self._periods.clear()
             name = _parsed(folder)
             of_folder = self._calendars.of(name.topic).periods(name.output_partition)
-            found = [each for each in of_folder if each.directory == name.output_partition]
+            found = [period for period in of_folder if period.directory == name.output_partition]
             self._periods[folder] = (name.topic, found[0]) if found else None
         return self._periods[folder]
 

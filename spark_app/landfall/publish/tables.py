@@ -126,7 +126,7 @@ def keeps_files(option: bool | None, context: Context) -> bool:  # noqa: FBT001 
 
 def skipped(objects: Iterable[str], root: str) -> frozenset[str]:
     """The keys of objects that are named by key or by URL."""
-    return frozenset(each.removeprefix(root) for each in objects)
+    return frozenset(name.removeprefix(root) for name in objects)
 
 
 @dataclass
@@ -285,9 +285,9 @@ class TablePublisher:
 
     def _due_by_table(self, due: DueObjects) -> dict[str, DueObjects]:
         of_table: dict[str, list[DecidedObject]] = {}
-        for each in due.objects:
-            if table := self._table(each.landed):
-                of_table.setdefault(table, []).append(each)
+        for object_ in due.objects:
+            if table := self._table(object_.landed):
+                of_table.setdefault(table, []).append(object_)
         return {table: replace(due, objects=tuple(objects)) for table, objects in of_table.items()}
 
     def health(self, follower: Follower, question: Question) -> Iterator[TableHealth]:
@@ -317,14 +317,18 @@ class TablePublisher:
             )
 
         found = {table: look(table) for table in at.tables}
-        end = start = min((at.through, *(each.slot for each in found.values())))
+        end = start = min((at.through, *(table_health.slot for table_health in found.values())))
         for stretch in follower.remaining(start):
             end = stretch.through
             for table, part in self._by_table(stretch, at.emptied).items():
                 seen = found.get(table) or look(table)
                 found[table] = _lacking(seen, _after(part, seen.slot))
-        for _, each in sorted(found.items()):
-            yield each if each.lacks_any or each.error else replace(each, slot=end)
+        for _, table_health in sorted(found.items()):
+            yield (
+                table_health
+                if table_health.lacks_any or table_health.error
+                else replace(table_health, slot=end)
+            )
 
     def _look(self, table: str, at: Position, question: Question) -> TableHealth:
         """The state of a table at its own position; see ``_lacking``."""
@@ -364,9 +368,11 @@ class TablePublisher:
             for table, part in self._by_table(stretch, -1).items():
                 known = objects.setdefault(table, {})
                 # They may have been replaced since the ledger was read for an earlier stretch.
-                for key in (o.upload.key for each in part.replaced for o in each.retired):
+                for key in (
+                    o.upload.key for replacement in part.replaced for o in replacement.retired
+                ):
                     known.pop(key, None)
-                known |= {each.key: each for each in part.objects}
+                known |= {object_.key: object_ for object_ in part.objects}
             through = stretch.through
         failures = _Failures(TOLERATED_SILENCE * self.workers)
 
@@ -386,14 +392,14 @@ class TablePublisher:
         objects = self._tables_of(stretch.objects)
         left_out = self._tables_of(stretch.left_out)
         concerned = (r for r in stretch.replaced if self.follows_replacements or r.slot > emptied)
-        replaced = [self._retired_by_table(each) for each in concerned]
-        names = dict.fromkeys((*objects, *(name for found in replaced for name in found)))
+        replaced = [self._retired_by_table(replacement) for replacement in concerned]
+        names = dict.fromkeys((*objects, *(name for tables in replaced for name in tables)))
         return {
             name: replace(
                 stretch,
                 objects=tuple(objects.get(name, ())),
                 finished=(),
-                replaced=tuple(found[name] for found in replaced if name in found),
+                replaced=tuple(tables[name] for tables in replaced if name in tables),
                 left_out=tuple(left_out.get(name, ())),
             )
             for name in names
@@ -401,9 +407,9 @@ class TablePublisher:
 
     def _tables_of(self, objects: Iterable[VisibleObject]) -> dict[str, list[VisibleObject]]:
         found: dict[str, list[VisibleObject]] = {}
-        for each in objects:
-            if each.slot >= self.choice.start and (table := self._table(each.landed)):
-                found.setdefault(table, []).append(each)
+        for object_ in objects:
+            if object_.slot >= self.choice.start and (table := self._table(object_.landed)):
+                found.setdefault(table, []).append(object_)
         return found
 
     def _table(self, landed: LandedObject) -> str | None:
@@ -482,7 +488,7 @@ class _TablePart:
 def _after(part: Stretch, position: int) -> Stretch:
     """Return the content of a part after a position."""
     objects = tuple(o for o in part.objects if o.slot > position)
-    replaced = tuple(each for each in part.replaced if each.slot > position)
+    replaced = tuple(replacement for replacement in part.replaced if replacement.slot > position)
     return replace(part, after=position, objects=objects, replaced=replaced)
 
 
@@ -490,21 +496,23 @@ def _through(part: Stretch, position: int) -> Stretch:
     """Return the content of a part up to a position."""
     if part.through <= position:
         return part
-    later = [each for each in part.replaced if each.slot > position]
+    later = [replacement for replacement in part.replaced if replacement.slot > position]
     left_out = [
         *(o for o in part.left_out if o.slot <= position),
         *(
             VisibleObject(slot, landed)
-            for each in later
-            for landed in each.retired
-            if (slot := each.appeared.get(landed.key, position + 1)) <= position
+            for replacement in later
+            for landed in replacement.retired
+            if (slot := replacement.appeared.get(landed.key, position + 1)) <= position
         ),
     ]
     return replace(
         part,
         through=position,
         objects=tuple(o for o in part.objects if o.slot <= position),
-        replaced=tuple(each for each in part.replaced if each.slot <= position),
+        replaced=tuple(
+            replacement for replacement in part.replaced if replacement.slot <= position
+        ),
         left_out=tuple(left_out),
         leaves_out=part.leaves_out or bool(later),
     )
@@ -513,7 +521,10 @@ def _through(part: Stretch, position: int) -> Stretch:
 def _lacking(health: TableHealth, part: Stretch) -> TableHealth:
     """The state of a table that does not have a part of the ledger yet."""
     replaced = part.replaced if health.slot > NONE else ()  # it has nothing that was replaced
-    since = [*(each.time for each in part.objects), *(each.time for each in replaced)]
+    since = [
+        *(object_.time for object_ in part.objects),
+        *(replacement.time for replacement in replaced),
+    ]
     return replace(
         health,
         waiting_objects=health.waiting_objects + len(part.objects),
@@ -524,11 +535,11 @@ def _lacking(health: TableHealth, part: Stretch) -> TableHealth:
 
 def _retained(retired: Iterable[DueObjects], holds: Iterable[Hold | None]) -> Retained:
     """The replaced objects of a table, and the longest reason for them to stay."""
-    objects = [each.landed for due in retired for each in due.objects]
+    objects = [object_.landed for due in retired for object_ in due.objects]
     hold = _longest(holds)
     return Retained(
         len(objects),
-        sum(each.upload.size for each in objects),
+        sum(object_.upload.size for object_ in objects),
         hold.until if hold else None,
         hold.why if hold else "",
     )
@@ -540,7 +551,10 @@ def _longest(holds: Iterable[Hold | None]) -> Hold | None:
 
 def _last_slot(part: Stretch) -> int:
     """The last slot that concerns a part; -1 for none."""
-    slots = [*(each.slot for each in part.objects), *(each.slot for each in part.replaced)]
+    slots = [
+        *(object_.slot for object_ in part.objects),
+        *(replacement.slot for replacement in part.replaced),
+    ]
     return max(slots, default=-1)
 
 

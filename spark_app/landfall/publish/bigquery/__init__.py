@@ -135,7 +135,7 @@ class BigQuery:
         if start == "Beginning":
             return -1
         stretches = self._context.follower().stretches(-1)
-        return max((each.through for each in stretches), default=-1)
+        return max((stretch.through for stretch in stretches), default=-1)
 
     def _table_of(self, landed: LandedObject) -> str | None:
         name = self._context.object_name(landed.key)

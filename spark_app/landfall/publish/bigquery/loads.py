@@ -183,11 +183,11 @@ def is_forgotten(intent: Intent, now: datetime) -> bool:
 def without_excess(objects: list[LoadedObject], limits: LoadLimits) -> tuple[LoadedObject, ...]:
     """The first objects, as many as one load may have."""
     taken, size = [objects[0]], objects[0].size
-    for each in objects[1 : limits.objects]:
-        size += each.size
+    for object_ in objects[1 : limits.objects]:
+        size += object_.size
         if size > limits.bytes:
             break
-        taken.append(each)
+        taken.append(object_)
     return tuple(taken)
 
 
@@ -204,9 +204,9 @@ def position_after(
     """
     if not rest:
         return LoadPosition(through)
-    loaded = {each.id for each in objects}
-    held = tuple(each for each in before.held if each not in loaded)
-    return LoadPosition(before.through, (*before.ahead, *(each.id for each in objects)), held)
+    loaded = {object_.id for object_ in objects}
+    held = tuple(id_ for id_ in before.held if id_ not in loaded)
+    return LoadPosition(before.through, (*before.ahead, *(object_.id for object_ in objects)), held)
 
 
 def failed(
@@ -224,8 +224,8 @@ def failed(
         # The problem of the held objects is still reported.
         trouble = Trouble(earlier.message, earlier.passes, trouble.failures, now)
     if not passes:
-        ids = named or tuple(each.id for each in intent.objects)
-        new = tuple(each for each in ids if each not in before.held)
+        ids = named or tuple(object_.id for object_ in intent.objects)
+        new = tuple(id_ for id_ in ids if id_ not in before.held)
         before = LoadPosition(before.through, before.ahead, (*before.held, *new))
     return LoadOutcome(intent.number, before, intent.replaces, trouble=trouble)
 

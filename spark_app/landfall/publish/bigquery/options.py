@@ -79,7 +79,7 @@ class BigQueryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
             partitioning=(by_time.type.upper(), by_time.column) if by_time else None,
             expiration_ms=days * 86_400_000 if days else None,
             clustering=self.clustering,
-            updates=tuple(_UPDATES[each] for each in self.schema_update),
+            updates=tuple(_UPDATES[update] for update in self.schema_update),
             dataset_location=self.create_dataset_in,
         )
 

@@ -130,7 +130,7 @@ class JobRunner:
             return None
         if problem := self.problem_of(intent.objects[0]):
             self.warehouse.use_up(job)
-            ids = tuple(each.id for each in intent.objects)
+            ids = tuple(object_.id for object_ in intent.objects)
             named, _ = _named(ids)
             return _Refusal(f"table {intent.table}: object {named}: {problem}", ids)
         try:
@@ -139,7 +139,7 @@ class JobRunner:
             if error.reason is not Reason.OBJECT_LOST:
                 raise
             self.warehouse.use_up(job)
-            lost = tuple(each.id for each in intent.objects if each.key in str(error))
+            lost = tuple(object_.id for object_ in intent.objects if object_.key in str(error))
             return _Refusal(str(error), lost)
         load = LoadRequest(
             table=intent.table,
@@ -201,7 +201,7 @@ class JobRunner:
             )
         if not state.reason:
             return loads.loaded(intent, state.rows)
-        named = tuple(each.id for each in intent.objects if each.key in state.message)
+        named = tuple(object_.id for object_ in intent.objects if object_.key in state.message)
         passes = state.reason in PASSING or (
             state.reason == "notFound" and not named and not self.warehouse.exists(intent.table)
         )
@@ -216,7 +216,7 @@ def _ref(chain: TableChain, intent: Intent) -> JobRef:
 
 def _message(intent: Intent, state: JobState, named: tuple[ObjectId, ...]) -> str:
     """Return a job's message about its failure, with the objects concerned."""
-    objects, count = _named(named or [each.id for each in intent.objects])
+    objects, count = _named(named or [object_.id for object_ in intent.objects])
     which = "object" if named or count == 1 else f"one of {count} objects"
     hint = ""
     if state.reason == "quotaExceeded":
@@ -226,5 +226,5 @@ def _message(intent: Intent, state: JobState, named: tuple[ObjectId, ...]) -> st
 
 def _named(objects: Sequence[ObjectId]) -> tuple[str, int]:
     """The keys of the first objects, as text, and how many objects there are."""
-    keys, count = ", ".join(each.key for each in objects[:_SHOWN]), len(objects)
+    keys, count = ", ".join(object_.key for object_ in objects[:_SHOWN]), len(objects)
     return keys + (f" and {count - _SHOWN} more" if count > _SHOWN else ""), count

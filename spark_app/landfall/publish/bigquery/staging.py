@@ -42,7 +42,7 @@ class InPlace:
 
     def stage(self, chain: str, objects: Iterable[LoadedObject]) -> list[str]:  # noqa: ARG002  # of the protocol
         """See ``Staging``."""
-        uris = [self.url(each.key) for each in objects]
+        uris = [self.url(object_.key) for object_ in objects]
         for uri in uris:
             if "*" in uri:
                 raise Stalled(
@@ -72,7 +72,7 @@ class CopiedToBucket:
     def release(self, chain: str, objects: Iterable[LoadedObject]) -> None:
         """See ``Staging``."""
         if not self._keep:
-            self._bucket.delete([_name(chain, each) for each in objects])
+            self._bucket.delete([_name(chain, object_) for object_ in objects])
 
     def _stage(self, name: str, each: LoadedObject) -> str:
         if not self._bucket.has(name):

@@ -89,7 +89,7 @@ class LoadedTables:
             if not new:
                 return through
             chosen = self._chosen(new, position, trouble)
-            rest = {each.id for each in new}.difference(each.id for each in chosen)
+            rest = {object_.id for object_ in new}.difference(object_.id for object_ in chosen)
             then = loads.position_after(position, chosen, rest, through)
             chain.propose(self._intent(chain, table, head, (chosen, position, then)))
 
@@ -141,12 +141,14 @@ class LoadedTables:
             Stalled: all are held, and it is too early to retry.
         """
         held = {*position.held}
-        free = [each for each in new if each.id not in held]
+        free = [object_ for object_ in new if object_.id not in held]
         if not free and trouble and not trouble.is_over(self._now()):
             raise Stalled(Reason.DESTINATION_CONFLICT, f"BigQuery: {trouble.message}")
         candidates = free or new
         kinds = self.settings.kinds_of(candidates)
-        alike = [each for each, kind in zip(candidates, kinds, strict=True) if kind == kinds[0]]
+        alike = [
+            object_ for object_, kind in zip(candidates, kinds, strict=True) if kind == kinds[0]
+        ]
         return loads.without_excess(alike, self.settings.limits)
 
     def _intent(
@@ -185,9 +187,9 @@ def _new(after: Next, position: LoadPosition) -> tuple[list[LoadedObject], int]:
     while len(ahead) + len(new) < MAX_AHEAD:
         stretch = after(through)
         through = max(through, stretch.through)
-        objects = [LoadedObject.of(each) for each in stretch.objects]
-        new += [each for each in objects if each.id not in ahead]
-        if not objects or any(each.id not in held for each in new):
+        objects = [LoadedObject.of(object_) for object_ in stretch.objects]
+        new += [object_ for object_ in objects if object_.id not in ahead]
+        if not objects or any(object_.id not in held for object_ in new):
             break
     return new, through
 

@@ -225,7 +225,7 @@ class BigQueryWarehouse:
                 return None
             # Every answer of BigQuery has a state; without one, the job has not ended.
             error = found.error_result or {}
-            more = [str(each.get("message", "")) for each in found.errors or ()]
+            more = [str(detail.get("message", "")) for detail in found.errors or ()]
             is_load = found.job_type == "load"
             return JobState(
                 is_over=found.state == DONE,
@@ -309,7 +309,7 @@ def translated_errors(what: str) -> Iterator[None]:
 
 
 def _of_answer(what: str, error: exceptions.GoogleAPICallError) -> LandfallError:
-    reasons = {str(each.get("reason", "")) for each in error.errors if isinstance(each, dict)}
+    reasons = {str(detail.get("reason", "")) for detail in error.errors if isinstance(detail, dict)}
     message = f"BigQuery: {what}: {error.code} {error.message}"
     if (
         not isinstance(error, exceptions.ClientError)

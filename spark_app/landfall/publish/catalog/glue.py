@@ -265,7 +265,7 @@ class GlueTables:
         """See ``Catalog``."""
         found: list[Any] = []
         for batch in _batches(values, _MAX_READ):
-            keys = [{"Values": [*each]} for each in batch]
+            keys = [{"Values": [*row]} for row in batch]
             while keys:
                 try:
                     answer = self._ask(
@@ -281,12 +281,12 @@ class GlueTables:
                     raise DestinationAway(f"Glue: table {table.name}: partitions are not read")
         return [
             Partition(
-                tuple(each["Values"]),
-                each.get("StorageDescriptor", {}).get("Location", ""),
-                _columns(each.get("StorageDescriptor", {})),
-                each,
+                tuple(entry["Values"]),
+                entry.get("StorageDescriptor", {}).get("Location", ""),
+                _columns(entry.get("StorageDescriptor", {})),
+                entry,
             )
-            for each in found
+            for entry in found
         ]
 
     def add(self, table: Table, partitions: Sequence[Partition]) -> None:
@@ -295,10 +295,10 @@ class GlueTables:
         for batch in _batches(partitions, _MAX_WRITTEN):
             wanted = [
                 {
-                    "Values": [*each.values],
-                    "StorageDescriptor": {**descriptor, "Location": each.location},
+                    "Values": [*partition.values],
+                    "StorageDescriptor": {**descriptor, "Location": partition.location},
                 }
-                for each in batch
+                for partition in batch
             ]
             self._write(table, "batch_create_partition", PartitionInputList=wanted)
 
@@ -306,11 +306,15 @@ class GlueTables:
         """See ``Catalog``."""
         for batch in _batches(partitions, _MAX_WRITTEN):
             entries = []
-            for each in batch:
-                wanted = {name: each.found[name] for name in _OF_PARTITION if name in each.found}
-                descriptor = each.found.get("StorageDescriptor", {})
+            for partition in batch:
+                wanted = {
+                    name: partition.found[name] for name in _OF_PARTITION if name in partition.found
+                }
+                descriptor = partition.found.get("StorageDescriptor", {})
                 wanted["StorageDescriptor"] = _with_columns(descriptor, columns)
-                entries.append({"PartitionValueList": [*each.values], "PartitionInput": wanted})
+                entries.append(
+                    {"PartitionValueList": [*partition.values], "PartitionInput": wanted}
+                )
             if entries:
                 self._write(table, "batch_update_partition", Entries=entries)
 
@@ -320,12 +324,12 @@ class GlueTables:
             answer = self._ask(table.name, method, **_of(table), **arguments)
         except _GlueError as error:
             raise _away(table.name, error) from error
-        for each in answer.get("Errors") or ():
-            detail = each.get("ErrorDetail", {})
+        for failure in answer.get("Errors") or ():
+            detail = failure.get("ErrorDetail", {})
             code, message = detail.get("ErrorCode", ""), detail.get("ErrorMessage", "")
             if code.startswith((_EXISTS, _ABSENT)):
                 continue  # another client was first; its result is looked at
-            values = each.get("PartitionValues") or each.get("PartitionValueList") or ()
+            values = failure.get("PartitionValues") or failure.get("PartitionValueList") or ()
             named = f"table {table.name}: partition {'/'.join(values)}: {code}: {message}"
             if code.startswith(_STALLED):
                 raise Stalled(Reason.DESTINATION_CONFLICT, named)

@@ -51,7 +51,7 @@ class Hive:
         """Build the publisher; see ``PublisherType``."""
         read = read_options(options, HiveOptions)
         named = [read.metastore] if isinstance(read.metastore, str) else read.metastore
-        addresses = [_address(uri.strip()) for each in named for uri in each.split(",")]
+        addresses = [_address(uri.strip()) for uris in named for uri in uris.split(",")]
         if not addresses:
             raise ValueError("option metastore: is empty")
         if not 0 < read.timeout_seconds <= _MAX_TIMEOUT:
@@ -177,7 +177,7 @@ class Metastore:
         """See ``Catalog``."""
         from pymetastore.hive_metastore import ttypes  # noqa: PLC0415  # an extra
 
-        names = [part_name(table.keys, each) for each in values]
+        names = [part_name(table.keys, row) for row in values]
         where = table.name
         try:
             found = self._ask(where, "get_partitions_by_names", where.database, where.table, names)
@@ -185,12 +185,12 @@ class Metastore:
             return []
         return [
             Partition(
-                tuple(each.values),
-                each.sd.location or "",
-                {column.name: column.type for column in each.sd.cols or ()},
-                each,
+                tuple(partition.values),
+                partition.sd.location or "",
+                {column.name: column.type for column in partition.sd.cols or ()},
+                partition,
             )
-            for each in found
+            for partition in found
         ]
 
     def add(self, table: Table, partitions: Sequence[Partition]) -> None:
@@ -201,7 +201,7 @@ class Metastore:
         request = ttypes.AddPartitionsRequest(
             dbName=name.database,
             tblName=name.table,
-            parts=[_new_partition(table, each) for each in partitions],
+            parts=[_new_partition(table, partition) for partition in partitions],
             ifNotExists=True,
             needResult=False,
         )
@@ -218,9 +218,9 @@ class Metastore:
         """See ``Catalog``."""
         from pymetastore.hive_metastore import ttypes  # noqa: PLC0415  # an extra
 
-        wanted = [copy.deepcopy(each.found) for each in partitions]
-        for each in wanted:
-            each.sd.cols = _with_columns(each.sd.cols or [], columns)
+        wanted = [copy.deepcopy(partition.found) for partition in partitions]
+        for partition in wanted:
+            partition.sd.cols = _with_columns(partition.sd.cols or [], columns)
         context = ttypes.EnvironmentContext(properties=dict(_NO_STATISTICS))
         where = table.name.database, table.name.table
         with suppress(ttypes.NoSuchObjectException):

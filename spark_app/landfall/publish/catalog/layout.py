@@ -81,12 +81,12 @@ class TableLayout:
             ValueError, Retry: as ``ColumnsOf.of``, or a column has the name of a folder.
         """
         listed = list(placed)
-        found = self.files.of((each.object, each.name) for each in listed)
-        for each in listed:
-            if clash := found[each.key].keys() & set(each.place.keys):
+        found = self.files.of((placement.object, placement.name) for placement in listed)
+        for placement in listed:
+            if clash := found[placement.key].keys() & set(placement.place.keys):
                 raise ValueError(
-                    f"column {min(clash)} of {each.key} has the name of a folder of the route; "
-                    "rename one of them"
+                    f"column {min(clash)} of {placement.key} has the name of a folder of the "
+                    "route; rename one of them"
                 )
         return found
 
@@ -107,8 +107,10 @@ class TableLayout:
     def partitions(self, placed: Iterable[Placed]) -> dict[Values, Partition]:
         """The partitions of objects, each once."""
         return {
-            each.place.values: Partition(each.place.values, self.url(each.place.directory), {})
-            for each in placed
+            placement.place.values: Partition(
+                placement.place.values, self.url(placement.place.directory), {}
+            )
+            for placement in placed
         }
 
     def url(self, key: str) -> str:
@@ -122,7 +124,7 @@ class TableLayout:
         Raises:
             ValueError: it is not; the message has the reason.
         """
-        folders = {each.place.folder for each in placed}
+        folders = {placement.place.folder for placement in placed}
         wanted = self.url(min(folders))
         if len(folders) > 1 or _normal(table.location) != _normal(wanted):
             other = self.url(max(folders)) if len(folders) > 1 else table.location
@@ -150,13 +152,15 @@ class TableLayout:
         Raises:
             ValueError: one is not.
         """
-        locations = {each.values: each.location for each in wanted}
-        for each in found:
-            location = locations.get(each.values, each.location)
-            if _normal(each.location) != _normal(location):
-                named = "/".join(f"{k}={v}" for k, v in zip(table.keys, each.values, strict=True))
+        locations = {partition.values: partition.location for partition in wanted}
+        for partition in found:
+            location = locations.get(partition.values, partition.location)
+            if _normal(partition.location) != _normal(location):
+                named = "/".join(
+                    f"{k}={v}" for k, v in zip(table.keys, partition.values, strict=True)
+                )
                 raise ValueError(
-                    f"partition {named} is at {each.location}, and its objects at {location}; "
+                    f"partition {named} is at {partition.location}, and its objects at {location}; "
                     "drop the partition, which leaves its files alone"
                 )
 

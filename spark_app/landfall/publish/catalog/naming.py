@@ -127,7 +127,7 @@ class TableNaming:
 
     def name_of(self, name: ObjectName) -> TableName:
         """The name of an object's table."""
-        folders = dict(each.split("=", 1) for each in name.destination.split("/") if each)
+        folders = dict(part.split("=", 1) for part in name.destination.split("/") if part)
 
         def put(match: re.Match[str]) -> str:
             wanted = match[1]
@@ -161,4 +161,4 @@ def _destination(spec: GroupSpec) -> list[str]:
         return []
     parsed = parse_route(spec.route.pattern, spec.route.topic_path)
     routed = parsed.render(PatternInput("topic", 0, EPOCH, ("value",) * len(parsed.fields)))
-    return [each for each in routed.split("//")[0].split("/") if each]
+    return [part for part in routed.split("//")[0].split("/") if part]

@@ -123,7 +123,7 @@ def _finished_only(context: Context) -> FinishedOnly:
         raise ValueError(
             "option partitions: spec.completeness is not set, so no hour is ever complete"
         )
-    if any(each.route.topic_path for _, each in TopicSpecs.of(spec).used()):
+    if any(topic_spec.route.topic_path for _, topic_spec in TopicSpecs.of(spec).used()):
         raise ValueError("option partitions: WhenFinished does not go with route.topicPath")
     chosen = FinishedOnly(context)
     for topic in spec.source.topics or ("any topic",):

@@ -91,18 +91,18 @@ class FinishedOnly:
         """
         found: dict[str, int] = {}
         for stretch in follower.stretches(-1):
-            found |= {each.topic: each.until for each in stretch.finished}
+            found |= {horizon.topic: horizon.until for horizon in stretch.finished}
         return found
 
     def complete(
         self, objects: Iterable[VisibleObject], horizons: dict[str, int]
     ) -> Iterator[VisibleObject]:
         """The objects whose period is over at the horizon of their topic."""
-        for each in objects:
-            name = parse_key(each.key)
+        for object_ in objects:
+            name = parse_key(object_.key)
             until = horizons.get(name.topic, -1)
             if self._calendars.of(name.topic).is_over(name.output_partition, until):
-                yield each
+                yield object_
 
     def _made_complete(self, finished: Finished) -> Iterator[VisibleObject]:
         calendar = self._calendars.of(finished.topic)
@@ -205,7 +205,7 @@ class PartitionStep:
             if table is None:
                 yield f"table {name}: create at {self.layout.table(name, placed, {}).location}"
             found = self.catalog.partitions(table, list(wanted)) if table else []
-            missing = sorted(wanted.keys() - {each.values for each in found})
+            missing = sorted(wanted.keys() - {partition.values for partition in found})
             yield from (f"table {name}: add partition {wanted[v].location}" for v in missing)
         yield from (f"{error}" for error in failed.values())
 
@@ -216,11 +216,11 @@ class PartitionStep:
         self, objects: Iterable[VisibleObject], failed: dict[TableName, Stalled]
     ) -> dict[TableName, list[Placed]]:
         found: dict[TableName, list[Placed]] = {}
-        for each in objects:
-            name = parse_key(each.key)
+        for object_ in objects:
+            name = parse_key(object_.key)
             table = self.layout.naming.name_of(name)
             with _collected(table, failed):
-                if placed := self.layout.placed(each, name):
+                if placed := self.layout.placed(object_, name):
                     found.setdefault(table, []).append(placed)
         return {name: placed for name, placed in found.items() if name not in failed}
 
@@ -308,16 +308,20 @@ class PartitionStep:
         """Add partitions that are not known to exist."""
         table = known.table
         for start in range(0, len(new), _BATCH):
-            batch = [_with_columns(each, table.columns) for each in new[start : start + _BATCH]]
-            found = self.catalog.partitions(table, [each.values for each in batch])
-            there = {each.values for each in found}
-            missing = [each for each in batch if each.values not in there]
+            batch = [
+                _with_columns(partition, table.columns) for partition in new[start : start + _BATCH]
+            ]
+            found = self.catalog.partitions(table, [partition.values for partition in batch])
+            there = {partition.values for partition in found}
+            missing = [partition for partition in batch if partition.values not in there]
             if missing:
                 self.catalog.add(table, missing)
                 # Another client may have been first, with another location or fewer columns.
-                found += self.catalog.partitions(table, [each.values for each in missing])
+                found += self.catalog.partitions(table, [partition.values for partition in missing])
             self.layout.check_partitions(table, batch, found)
-            known.partitions |= {each.values: frozenset(each.columns) for each in found}
+            known.partitions |= {
+                partition.values: frozenset(partition.columns) for partition in found
+            }
 
     def _widen(
         self,
@@ -336,9 +340,11 @@ class PartitionStep:
         for _ in range(_ATTEMPTS):
             table = known.table
             found = self.catalog.partitions(table, lacking)
-            self.layout.check_partitions(table, [wanted[each.values] for each in found], found)
+            self.layout.check_partitions(
+                table, [wanted[partition.values] for partition in found], found
+            )
             self.catalog.widen(table, found, table.columns)
-            known.partitions |= {each.values: frozenset(table.columns) for each in found}
+            known.partitions |= {partition.values: frozenset(table.columns) for partition in found}
             loaded = self.catalog.load(table.name)
             # Another client may have widened the partitions meanwhile, to later columns.
             if loaded is None or loaded.columns.keys() == table.columns.keys():
@@ -367,6 +373,6 @@ def _with_columns(partition: Partition, columns: Columns) -> Partition:
 
 def _needed(placed: list[Placed], columns: Mapping[str, Columns]) -> dict[Values, set[str]]:
     found: dict[Values, set[str]] = {}
-    for each in placed:
-        found.setdefault(each.place.values, set()).update(columns[each.key])
+    for placement in placed:
+        found.setdefault(placement.place.values, set()).update(columns[placement.key])
     return found

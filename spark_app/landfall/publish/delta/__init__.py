@@ -143,7 +143,7 @@ class Delta:
         def files() -> LandedFiles:
             return LandedFiles(*landed_files(output), url)
 
-        types = {name: _PARTITION_TYPES[each] for name, each in read.partition_types.items()}
+        types = {name: _PARTITION_TYPES[type_] for name, type_ in read.partition_types.items()}
         if columns is not None and (other := types.keys() - {*columns}):
             raise ValueError(f"option partitionTypes: {min(other)} is not in partitionBy")
         settings = DeltaSettings(columns, read.schema_evolution, types)
@@ -259,7 +259,7 @@ class DeltaTables:
                 changes = followed(
                     loaded.table_uri, stretch, position, partial(self._files_of, loaded)
                 )
-                keys = [each.key for each in changes.add]
+                keys = [object_.key for object_ in changes.add]
                 files = self.files().read(keys) if keys else []
                 with suppress(CommitFailedError):  # another writer has changed the table
                     if self._sets_retention(loaded, files) or self._changes_columns(
@@ -287,7 +287,7 @@ class DeltaTables:
             if loaded is None:
                 return None
             live = _live_files(loaded, _paths_in_log(loaded))
-            deletes = sum(each.has_deleted_rows for each in live)
+            deletes = sum(file.has_deleted_rows for file in live)
             found = details(loaded, self.storage(), question.small_bytes, deletes)
             if hold_of is None:
                 return found
@@ -303,7 +303,7 @@ class DeltaTables:
         removes all files.
         """
         with self._errors("refill", table):
-            keys = [each.key for each in stretch.objects]
+            keys = [object_.key for object_ in stretch.objects]
             files = self.files().read(keys) if keys else []
             for _ in range(MAX_TRIES):
                 loaded = self._load(table)
@@ -325,7 +325,7 @@ class DeltaTables:
                     if self._sets_retention(loaded, files):
                         continue
                     keeps_files = is_empty or bool(staying)
-                    if keeps_files and any(each.has_deleted_rows for each in leaving):
+                    if keeps_files and any(file.has_deleted_rows for file in leaving):
                         self._clear(loaded, stretch, files)
                         continue
                     if keeps_files:
@@ -348,11 +348,11 @@ class DeltaTables:
         table = loaded.table_uri
         wanted = {_in_table(table, file.url): file.key for file in files}
         live = [
-            (each, wanted.get(_in_table(table, absolute(table, each.path))))
-            for each in _live_files(loaded, in_log)
+            (file, wanted.get(_in_table(table, absolute(table, file.path))))
+            for file in _live_files(loaded, in_log)
         ]
-        staying = {key for each, key in live if key is not None and not each.has_deleted_rows}
-        leaving = tuple(each for each, key in live if each.has_deleted_rows or key not in staying)
+        staying = {key for file, key in live if key is not None and not file.has_deleted_rows}
+        leaving = tuple(file for file, key in live if file.has_deleted_rows or key not in staying)
         return staying, leaving
 
     def _clear(self, loaded: DeltaTable, stretch: Stretch, files: Sequence[DeltaFile]) -> None:
@@ -367,7 +367,7 @@ class DeltaTables:
             Stalled: DESTINATION_CONFLICT, a file does not fit; nothing has changed.
         """
         self._columns(loaded, files)
-        times = {each.key: each.time for each in stretch.objects}
+        times = {object_.key: object_.time for object_ in stretch.objects}
         for file in files:
             self._action(loaded, file, times[file.key], moved=False)
         loaded.create_write_transaction(
@@ -482,7 +482,7 @@ class DeltaTables:
         """The files that a table has of objects, by key, however a writer spells their URIs."""
         table = loaded.table_uri
         live = _live_files(loaded, _paths_in_log(loaded))
-        by_uri = {_spelled_alike(absolute(table, each.path)): each for each in live}
+        by_uri = {_spelled_alike(absolute(table, file.path)): file for file in live}
         url = self.files().url
         found = {key: _spelled_alike(url(key)) for key in keys}
         return {key: by_uri[uri] for key, uri in found.items() if uri in by_uri}
@@ -498,7 +498,7 @@ class DeltaTables:
         """Commit files and the position; with ``fields``, all that a table has leaves it."""
         columns = loaded.metadata().partition_columns
         now_ms = round(time.time() * 1000)
-        times = {each.key: each.time for each in changes.add}
+        times = {object_.key: object_.time for object_ in changes.add}
         loaded.create_write_transaction(
             [
                 *(
@@ -506,8 +506,8 @@ class DeltaTables:
                     for file in files
                 ),
                 *(
-                    RemoveAction(each.path, each.path not in changes.moved_out, now_ms)
-                    for each in changes.remove
+                    RemoveAction(file.path, file.path not in changes.moved_out, now_ms)
+                    for file in changes.remove
                 ),
             ],
             mode="append" if fields is None else "overwrite",
@@ -530,7 +530,7 @@ class DeltaTables:
         One whose rows have only moved, as by a merge, changes no data: streams skip it.
         """
         columns = loaded.metadata().partition_columns
-        types = {each.name: each.type for each in loaded.schema().fields}
+        types = {column.name: column.type for column in loaded.schema().fields}
         values = dict(partition_folders(file.key))
         if missing := [name for name in columns if name not in values]:
             raise Stalled(

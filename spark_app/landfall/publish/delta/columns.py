@@ -58,9 +58,9 @@ class _MergedColumns:
                 f"it has columns {', '.join(left)}; add them to the table, or set "
                 "schemaEvolution: Add",
             )
-        for each in new:
-            self._add_column(file, each)
-        self.of_files |= {_folded(each) for each in new}
+        for column in new:
+            self._add_column(file, column)
+        self.of_files |= {_folded(column) for column in new}
 
     def _check_names(self, file: DeltaFile) -> None:
         names = {folded: column.name for folded, column in self.fields.items()}
@@ -119,8 +119,10 @@ def columns_for(
     Raises:
         DoesNotFit: with the names of file and column.
     """
-    merging = _MergedColumns(table, {_folded(each): each for each in known}, replaces_rows, evolves)
-    for file in {each.columns.to_string(): each for each in reversed([*files])}.values():
+    merging = _MergedColumns(
+        table, {_folded(known_field): known_field for known_field in known}, replaces_rows, evolves
+    )
+    for file in {file.columns.to_string(): file for file in reversed([*files])}.values():
         merging.add(file)
     fields = merging.fields
     return DeltaColumns(

@@ -142,16 +142,16 @@ def stats(footer: pq.FileMetaData) -> str:
             continue  # lists and members of structures
         if path.physical_type in _FLOATS:
             continue  # Parquet's bounds do not count NaN
-        chunks = [footer.row_group(at).column(column) for at in range(footer.num_row_groups)]
+        chunks = [footer.row_group(index).column(column) for index in range(footer.num_row_groups)]
         known = [chunk.statistics for chunk in chunks if chunk.is_stats_set]
-        if len(known) < len(chunks) or not all(each.has_null_count for each in known):
+        if len(known) < len(chunks) or not all(chunk.has_null_count for chunk in known):
             continue
-        nulls[path.name] = sum(each.null_count for each in known)
-        bounds = [each for each in known if each.num_values]
-        if not bounds or not all(each.has_min_max for each in bounds):
+        nulls[path.name] = sum(chunk.null_count for chunk in known)
+        bounds = [chunk for chunk in known if chunk.num_values]
+        if not bounds or not all(chunk.has_min_max for chunk in bounds):
             continue
-        lower = _bound(min(each.min for each in bounds), upwards=False)
-        upper = _bound(max(each.max for each in bounds), upwards=True)
+        lower = _bound(min(chunk.min for chunk in bounds), upwards=False)
+        upper = _bound(max(chunk.max for chunk in bounds), upwards=True)
         if lower is not None and upper is not None:
             least[path.name], greatest[path.name] = lower, upper
     found = {"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest}

@@ -308,14 +308,14 @@ class Events:
     def _all_landed(self, stretch: Stretch) -> Iterator[Event]:
         for slot, of_slot in groupby(stretch.objects, lambda each: each.slot):
             by_topic: dict[str, list[tuple[ObjectName, VisibleObject]]] = {}
-            for each in of_slot:
-                if name := self.context.object_name(each.key):
-                    by_topic.setdefault(name.topic, []).append((name, each))
+            for object_ in of_slot:
+                if name := self.context.object_name(object_.key):
+                    by_topic.setdefault(name.topic, []).append((name, object_))
             for topic, named in sorted(by_topic.items()):
                 parts = [named[i : i + MAX_OBJECTS] for i in range(0, len(named), MAX_OBJECTS)]
                 for number, part in enumerate(parts):
                     named_objects = tuple(
-                        _object(name, each.landed, self.context.url) for name, each in part
+                        _object(name, object_.landed, self.context.url) for name, object_ in part
                     )
                     data = self._landed(slot, topic, (number, len(parts)), named_objects)
                     label = topic + (f"/{number}" if number else "")
@@ -353,10 +353,10 @@ class Events:
 
     def _all_reopened(self, stretch: Stretch) -> Iterator[Event]:
         late: dict[tuple[int, str, Period], list[VisibleObject]] = {}
-        for each, period in self._calendars.reopened(stretch):
-            topic = parse_key(each.key).topic
+        for object_, period in self._calendars.reopened(stretch):
+            topic = parse_key(object_.key).topic
             if self._is_selected(topic, period):
-                late.setdefault((each.slot, topic, period), []).append(each)
+                late.setdefault((object_.slot, topic, period), []).append(object_)
         for (slot, topic, period), objects in late.items():
             data = PeriodReopened(
                 **self._period(slot, topic, period),
@@ -367,17 +367,17 @@ class Events:
             yield self._of_period(EventKind.REOPENED, period, objects[0], data)
 
     def _all_replaced(self, stretch: Stretch) -> Iterator[Event]:
-        for each in stretch.replaced:
-            for topic, named in sorted(self._replaced_by_topic(each).items()):
+        for replacement in stretch.replaced:
+            for topic, named in sorted(self._replaced_by_topic(replacement).items()):
                 parts = [named[i : i + MAX_OBJECTS] for i in range(0, len(named), MAX_OBJECTS)]
                 for number, part in enumerate(parts):
-                    data = self._replaced(each, topic, (number, len(parts)), part)
-                    label = f"{each.record}/{topic}" + (f"/{number}" if number else "")
+                    data = self._replaced(replacement, topic, (number, len(parts)), part)
+                    label = f"{replacement.record}/{topic}" + (f"/{number}" if number else "")
                     yield self._event(
                         kind=EventKind.REPLACED,
                         name=label,
                         subject=topic,
-                        time=each.time,
+                        time=replacement.time,
                         data=data,
                     )
 
@@ -386,8 +386,8 @@ class Events:
     ) -> dict[str, list[tuple[bool, EventObject]]]:
         """Objects by topic: first new ones, marked as such, then replaced ones."""
         found: dict[str, list[tuple[bool, EventObject]]] = {}
-        new = ((True, each.landed) for each in replaced.objects)
-        for is_new, landed in (*new, *((False, each) for each in replaced.retired)):
+        new = ((True, object_.landed) for object_ in replaced.objects)
+        for is_new, landed in (*new, *((False, object_) for object_ in replaced.retired)):
             if name := self.context.object_name(landed.key):
                 of_topic = found.setdefault(name.topic, [])
                 of_topic.append((is_new, _object(name, landed, self.context.url)))

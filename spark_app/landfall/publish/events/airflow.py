@@ -141,7 +141,7 @@ class Airflow:
         answer = self._checked(WebRequest("GET", f"/api/v2/assets/events?{query}"))
         found = self._decoded(answer, _AssetEvents).asset_events
         names = {"source": event.source, "id": event.id}
-        return any(names.items() <= (each.extra or {}).items() for each in found)
+        return any(names.items() <= (known_event.extra or {}).items() for known_event in found)
 
     def _asset_id(self, asset: str) -> int:
         if asset not in self._ids:
@@ -165,7 +165,7 @@ class Airflow:
                 query = urlencode({f"{what}_pattern": asset, "limit": PAGE, "offset": offset})
                 answer = self._checked(WebRequest("GET", f"/api/v2/assets?{query}"))
                 page = self._decoded(answer, _Assets)
-                yield from (each.id for each in page.assets if getattr(each, what) == asset)
+                yield from (entry.id for entry in page.assets if getattr(entry, what) == asset)
                 # More pages may follow one that is shorter than asked for.
                 offset, total = offset + len(page.assets), page.total_entries
                 if not page.assets:

@@ -535,12 +535,12 @@ class IcebergTables:
             self._rename(loaded, reserved)
             return False
         files = self._data_files(loaded, changes.add, made, checks_times=position is not None)
-        if new := [each for each in files.values() if isinstance(each, NewColumns)]:
+        if new := [file for file in files.values() if isinstance(file, NewColumns)]:
             self._add_columns(loaded, new)
             return False
-        removed = frozenset(each.path for each in changes.remove)
+        removed = frozenset(file.path for file in changes.remove)
         moves_rows = bool(removed) and removed <= changes.moved_out
-        moved = [each for key, each in files.items() if key in changes.moved_in]
+        moved = [file for key, file in files.items() if key in changes.moved_in]
         summary = {"landfall.slots": f"{stretch.after + 1}-{stretch.through}"}
         if changes.passed_over:
             summary["landfall.passedOver"] = ",".join(map(str, changes.passed_over))
@@ -555,7 +555,7 @@ class IcebergTables:
                 # Streams skip a snapshot that replaces, so new objects are in one of their own.
                 before = replace(position, through=stretch.after)
                 self._add(transaction, before, _Snapshot(moved, summary, removed, moves_rows))
-                new = [each for key, each in files.items() if key not in changes.moved_in]
+                new = [file for key, file in files.items() if key not in changes.moved_in]
                 self._add(transaction, reached, _Snapshot(new, summary))
             else:
                 snapshot = _Snapshot([*files.values()], summary, removed, moves_rows)
@@ -578,7 +578,7 @@ class IcebergTables:
         """Return the data files of objects, by key; see ``data_files``."""
         if not objects:
             return {}
-        keys = [each.key for each in objects]
+        keys = [object_.key for object_ in objects]
         urls = [self.url(key) for key in keys]
         io = self.connection.file_io(urls[0])
         if checks_times:
@@ -632,8 +632,8 @@ class IcebergTables:
             transaction, named, snapshot.removed, moves_rows=snapshot.moves_rows
         )
         with appending as append:
-            for each in snapshot.files:
-                append.append_data_file(each)
+            for file in snapshot.files:
+                append.append_data_file(file)
         added = transaction.table_metadata.current_snapshot()
         root = {f"{self.key}.root": self.url("")}
         marked = {} if _TIMESTAMPS in properties else _MARKED
@@ -650,8 +650,8 @@ class IcebergTables:
         from pyiceberg.exceptions import ValidationError  # noqa: PLC0415  # an extra
 
         table = ".".join(loaded.name())
-        for each in {each.columns.to_string(): each for each in reversed(new)}.values():
-            refusal = f"object {each.url} does not fit table {table}: {each.why}"
+        for file in {file.columns.to_string(): file for file in reversed(new)}.values():
+            refusal = f"object {file.url} does not fit table {table}: {file.why}"
             if self.settings.schema_evolution == "None":
                 raise Stalled(
                     Reason.DESTINATION_CONFLICT,
@@ -660,15 +660,15 @@ class IcebergTables:
             try:
                 with loaded.transaction() as transaction:
                     with transaction.update_schema() as update:
-                        update.union_by_name(optional(as_iceberg(each.columns)))
+                        update.union_by_name(optional(as_iceberg(file.columns)))
                     _set_mapping(transaction)
             except (ValueError, TypeError, ValidationError) as error:
                 raise Stalled(Reason.DESTINATION_CONFLICT, f"{refusal} ({error})") from None
             loaded = self._load(table)
             if loaded is None:
                 return  # it was dropped meanwhile
-            if left := differences(loaded.schema(), each.columns):
-                text = f"object {each.url} does not fit table {table}: {left}"
+            if left := differences(loaded.schema(), file.columns):
+                text = f"object {file.url} does not fit table {table}: {left}"
                 raise Stalled(Reason.DESTINATION_CONFLICT, text)
 
     def _rename(self, loaded: Any, names: Mapping[str, str]) -> None:

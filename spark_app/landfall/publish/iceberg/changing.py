@@ -93,15 +93,15 @@ class ChangeFiles(_MergeAppendFiles):
     def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
         """Merge manifests; those written for this snapshot and merged go once it is committed."""
         merged = super()._process_manifests(manifests)
-        named = {each.manifest_path for each in merged}
+        named = {manifest.manifest_path for manifest in merged}
         self._uncommitted_manifests += [p for p in self._written_manifests if p not in named]
         self._written_manifests = [p for p in self._written_manifests if p in named]
         return merged
 
     def _existing_manifests(self) -> list[ManifestFile]:
         self._deleted_data_files = set()
-        found = [self._without_removed(each) for each in super()._existing_manifests()]
-        if missing := self.removed - {each.file_path for each in self._deleted_data_files}:
+        found = [self._without_removed(manifest) for manifest in super()._existing_manifests()]
+        if missing := self.removed - {file.file_path for file in self._deleted_data_files}:
             raise ValueError(f"file {min(missing)} is not in the table")
         return found
 
@@ -110,7 +110,7 @@ class ChangeFiles(_MergeAppendFiles):
         if manifest.content is not ManifestContent.DATA or not self.removed:
             return manifest
         entries = self.fetch_manifest_entry(manifest)
-        deleted = [each for each in entries if each.data_file.file_path in self.removed]
+        deleted = [entry for entry in entries if entry.data_file.file_path in self.removed]
         if not deleted:
             return manifest
         for entry in deleted:

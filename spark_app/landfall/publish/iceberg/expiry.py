@@ -64,15 +64,21 @@ def expired(metadata: Any, key: str, limits: SnapshotLimits, now_ms: int) -> lis
     Raises:
         ValueError: a property ``history.expire.*`` is no number.
     """
-    own = sorted((each for each in metadata.snapshots if is_own(each, key)), key=_order)
+    own = sorted((snapshot for snapshot in metadata.snapshots if is_own(snapshot, key)), key=_order)
     count = max(limits.count, _number(metadata.properties, _COUNT))
     young = now_ms - max(LEAST_AGE // _MS, _number(metadata.properties, _AGE))
     oldest = now_ms - limits.age // _MS
-    kept = {each.snapshot_id for each in own[-count:]} | {*_of_others(metadata, key)}
+    kept = {snapshot.snapshot_id for snapshot in own[-count:]} | {*_of_others(metadata, key)}
     for unit, since in ((_HOUR_MS, max(oldest, now_ms - _DAY_MS)), (_DAY_MS, oldest)):
-        last = {each.timestamp_ms // unit: each for each in own}
-        kept |= {each.snapshot_id for each in last.values() if each.timestamp_ms >= since}
-    return [each for each in own if each.snapshot_id not in kept and each.timestamp_ms < young]
+        last = {snapshot.timestamp_ms // unit: snapshot for snapshot in own}
+        kept |= {
+            snapshot.snapshot_id for snapshot in last.values() if snapshot.timestamp_ms >= since
+        }
+    return [
+        snapshot
+        for snapshot in own
+        if snapshot.snapshot_id not in kept and snapshot.timestamp_ms < young
+    ]
 
 
 @dataclass(frozen=True)
@@ -112,33 +118,33 @@ def naming(
     landed, replaced = slots
     at = _positions(metadata, key)
     found = [
-        each
-        for each in metadata.snapshots
-        if (position := at[each.snapshot_id]) is None or landed <= position < replaced
+        snapshot
+        for snapshot in metadata.snapshots
+        if (position := at[snapshot.snapshot_id]) is None or landed <= position < replaced
     ]
-    ids = {each.snapshot_id for each in found}
+    ids = {snapshot.snapshot_id for snapshot in found}
     age = max(limits.age // _MS, LEAST_AGE // _MS, _number(metadata.properties, _AGE))
-    young = [each for each in found if now_ms < each.timestamp_ms + age]
-    kept = {each.snapshot_id for each in young} | {*_of_others(metadata, key)}
+    young = [snapshot for snapshot in found if now_ms < snapshot.timestamp_ms + age]
+    kept = {snapshot.snapshot_id for snapshot in young} | {*_of_others(metadata, key)}
     return NamingSnapshots(
         tuple(sorted(name for name, ref in metadata.refs.items() if ref.snapshot_id in ids)),
-        max((each.timestamp_ms + age for each in young), default=0),
+        max((snapshot.timestamp_ms + age for snapshot in young), default=0),
         len(young),
-        tuple(each for each in found if each.snapshot_id not in kept),
+        tuple(snapshot for snapshot in found if snapshot.snapshot_id not in kept),
     )
 
 
 def _positions(metadata: Any, key: str) -> dict[int, int | None]:
     """The position of each snapshot, by its newest own ancestor; None if that is not known."""
     found = dict[int, int | None]()
-    for each in sorted(metadata.snapshots, key=_order):
-        parent = each.parent_snapshot_id
-        found[each.snapshot_id] = NONE if parent is None else found.get(parent)
-        if is_own(each, key):
+    for snapshot in sorted(metadata.snapshots, key=_order):
+        parent = snapshot.parent_snapshot_id
+        found[snapshot.snapshot_id] = NONE if parent is None else found.get(parent)
+        if is_own(snapshot, key):
             try:
-                found[each.snapshot_id] = slot_of(each.summary.additional_properties[key])
+                found[snapshot.snapshot_id] = slot_of(snapshot.summary.additional_properties[key])
             except ValueError:  # which another client has written
-                found[each.snapshot_id] = None
+                found[snapshot.snapshot_id] = None
     return found
 
 
@@ -149,8 +155,8 @@ def is_own(snapshot: Any, key: str) -> bool:
 
 def _of_others(metadata: Any, key: str) -> Iterator[int]:
     """Yield branches, tags, snapshots of other engines, and the last own one before each."""
-    known = {each.snapshot_id: each for each in metadata.snapshots}
-    others = (each.snapshot_id for each in metadata.snapshots if not is_own(each, key))
+    known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    others = (snapshot.snapshot_id for snapshot in metadata.snapshots if not is_own(snapshot, key))
     seen = set[int]()
     for start in (*(ref.snapshot_id for ref in metadata.refs.values()), *others):
         at = known.get(start)

@@ -26,7 +26,7 @@ def details(loaded: Any, maintenance: Maintenance, small_bytes: int) -> Details:
         OSError: the store does not answer.
     """
     metadata = loaded.metadata
-    times = [each.timestamp_ms for each in metadata.snapshots]
+    times = [snapshot.timestamp_ms for snapshot in metadata.snapshots]
     oldest = datetime.fromtimestamp(min(times) / 1000, UTC) if times else None
     refs = tuple(sorted(name for name in metadata.refs if name != MAIN_BRANCH))
     return Details(
@@ -57,11 +57,13 @@ def _metadata(loaded: Any) -> TableMetadata:
     current = loaded.metadata_location
     if len(snapshots) > MAX_LISTS:
         return TableMetadata(sum(_sizes(loaded.io, [current])))
-    lists = {each.manifest_list: each for each in snapshots}
-    earlier = [each.metadata_file for each in loaded.metadata.metadata_log]
+    lists = {snapshot.manifest_list: snapshot for snapshot in snapshots}
+    earlier = [entry.metadata_file for entry in loaded.metadata.metadata_log]
     with ThreadPoolExecutor(WORKERS) as pool:
         read = pool.map(lambda each: each.manifests(loaded.io), lists.values())
-        manifests = {each.manifest_path: each.manifest_length for named in read for each in named}
+        manifests = {
+            manifest.manifest_path: manifest.manifest_length for named in read for manifest in named
+        }
     of_current, *sizes = _sizes(loaded.io, [current, *lists, *earlier])
     sizes += manifests.values()
     return TableMetadata(of_current, of_current + sum(sizes), 1 + len(sizes))
@@ -77,4 +79,4 @@ def _sizes(io: Any, paths: Iterable[str]) -> Iterator[int]:
             return None
 
     with ThreadPoolExecutor(WORKERS) as pool:
-        yield from (each for each in pool.map(size, paths) if each is not None)
+        yield from (length for length in pool.map(size, paths) if length is not None)

@@ -130,14 +130,14 @@ class Maintenance:
             ValueError: a property of the table names no files.
         """
         metadata = loaded.metadata
-        gone = {each.snapshot_id for each in due}
-        kept = [each for each in metadata.snapshots if each.snapshot_id not in gone]
-        lists = {each.manifest_list for each in kept}
-        garbage = {each.manifest_list for each in due}
+        gone = {snapshot.snapshot_id for snapshot in due}
+        kept = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in gone]
+        lists = {snapshot.manifest_list for snapshot in kept}
+        garbage = {snapshot.manifest_list for snapshot in due}
         if len(metadata.snapshots) <= MAX_LISTS:
             named = self._named(loaded.io, metadata.snapshots)
-            lists |= set().union(*(named[each.manifest_list] for each in kept))
-            garbage |= set().union(*(named[each.manifest_list] for each in due))
+            lists |= set().union(*(named[snapshot.manifest_list] for snapshot in kept))
+            garbage |= set().union(*(named[snapshot.manifest_list] for snapshot in due))
         left = self._delete(loaded, lists)
         names = left | self._names(loaded, garbage - lists)
         refs = _refs(metadata).items()
@@ -168,15 +168,15 @@ class Maintenance:
 
     def _named(self, io: Any, snapshots: Iterable[Any]) -> Mapping[str, frozenset[str]]:
         """Return the manifests of snapshots, by manifest list; each list is read once."""
-        by_list = {each.manifest_list: each for each in snapshots}
+        by_list = {snapshot.manifest_list: snapshot for snapshot in snapshots}
         for path in self._manifests.keys() - by_list.keys():
             del self._manifests[path]
         new = [path for path in by_list if path not in self._manifests]
         with ThreadPoolExecutor(WORKERS) as pool:
-            for path, found in zip(
+            for path, manifests in zip(
                 new, pool.map(lambda path: by_list[path].manifests(io), new), strict=True
             ):
-                self._manifests[path] = frozenset(each.manifest_path for each in found)
+                self._manifests[path] = frozenset(manifest.manifest_path for manifest in manifests)
         return self._manifests
 
     def _delete(self, loaded: Any, needed: Collection[str]) -> set[str]:

@@ -32,18 +32,18 @@ def mapping_of(metadata: Any) -> Any:
     schema = metadata.schema()
     of_schema = [*create_mapping_from_schema(schema)]
     known = [*(metadata.name_mapping() or of_schema)]
-    ids, live = {each.field_id for each in known}, {each.field_id for each in schema.fields}
+    ids, live = {field.field_id for field in known}, {field.field_id for field in schema.fields}
     unmapped = {field.name for field in schema.fields if field.field_id not in ids}
     # A dropped column keeps its names in the mapping, which a new column may have now.
     known = [e for e in known if e.field_id in live or not unmapped & {*e.names}]
-    taken = {name for each in known for name in each.names}
+    taken = {name for field in known for name in field.names}
     known += [e for e in of_schema if e.field_id not in ids and not taken & {*e.names}]
     names = {field.field_id: in_files(field.name) for field in schema.fields}
     found = []
-    for each in known:
-        name = names.get(each.field_id)
+    for field in known:
+        name = names.get(field.field_id)
         more = [name] if name and name not in taken else []
-        found.append(each.model_copy(update={"names": [*each.names, *more]}))
+        found.append(field.model_copy(update={"names": [*field.names, *more]}))
     return NameMapping(found)
 
 
@@ -62,7 +62,7 @@ def as_in_table(columns: pa.Schema, schema: Any, mapping: Any) -> pa.Schema:
     def typed(type_: pa.DataType, mapped: Sequence[Any]) -> pa.DataType:
         if pa.types.is_struct(type_):
             return pa.struct([renamed(field, mapped, field.name) for field in type_])
-        inner: Mapping[str, Any] = {name: each.fields for each in mapped for name in each.names}
+        inner: Mapping[str, Any] = {name: field.fields for field in mapped for name in field.names}
         if pa.types.is_list(type_):
             item = type_.value_field
             return pa.list_(item.with_type(typed(item.type, inner.get("element", []))))

@@ -152,15 +152,15 @@ def table_of_columns(columns: Any, fields: Sequence[PartitionField]) -> NewTable
     from pyiceberg.transforms import parse_transform  # noqa: PLC0415  # an extra
 
     schema, made = optional(as_iceberg(columns)), []
-    for number, each in enumerate(fields):
+    for number, field in enumerate(fields):
         try:
-            source = schema.find_field(each.column)
+            source = schema.find_field(field.column)
         except ValueError:
-            raise _unpartitioned(each, "there is none") from None
-        transform = parse_transform(each.transform)
+            raise _unpartitioned(field, "there is none") from None
+        transform = parse_transform(field.transform)
         if not transform.can_transform(source.field_type):
-            raise _unpartitioned(each, f"it is a {source.field_type}")
-        made.append(Field(source.field_id, 1000 + number, transform, each.name))
+            raise _unpartitioned(field, f"it is a {source.field_type}")
+        made.append(Field(source.field_id, 1000 + number, transform, field.name))
     return NewTable(schema, PartitionSpec(*made))
 
 

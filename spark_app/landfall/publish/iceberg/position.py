@@ -56,7 +56,7 @@ def position(metadata: Any, key: str) -> TablePosition:
         Stalled: DESTINATION_CONFLICT, it is unknown, or no position: any client that may write to
             the table may have written it.
     """
-    known = {each.snapshot_id: each for each in metadata.snapshots}
+    known = {entry.snapshot_id: entry for entry in metadata.snapshots}
     current = oldest = known.get(metadata.current_snapshot_id)
     at, left = current, dict(known)
     while at is not None and left.pop(at.snapshot_id, None):
