@@ -331,8 +331,8 @@ def _decompress_chunks(codec: Codec, chunks: Iterator[bytes]) -> Iterator[bytes]
     current: Decompressor | None = None
     for chunk in chunks:
         position += len(chunk)
-        for at in range(0, len(chunk), size):
-            unread = chunk[at : at + size]
+        for start in range(0, len(chunk), size):
+            unread = chunk[start : start + size]
             # It may hold the end of one member or frame, whole ones, and the start of another.
             while unread:
                 current = current or new_decompressor()

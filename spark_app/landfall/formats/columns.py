@@ -219,7 +219,7 @@ def _converted(column: pa.Array, convert: Convert) -> pa.Array:
         made = pa.list_(type_.value_field.with_type(items.type))
         return _around(made, column, items)
     if pa.types.is_map(type_):
-        keys, items = (_converted(each, convert) for each in (column.keys, column.items))
+        keys, items = (_converted(child, convert) for child in (column.keys, column.items))
         made = pa.map_(keys.type, type_.item_field.with_type(items.type))
         entries = pa.StructArray.from_arrays(
             [keys, items], fields=[made.key_field, made.item_field]

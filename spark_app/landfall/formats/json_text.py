@@ -66,7 +66,7 @@ def _leaf(column: pa.Array) -> pa.StringArray:
     if kinds.is_timestamp(type_):
         return quoted(_timestamps(column))
     if _is_binary(type_):
-        return quoted(pa.array([_base64(each) for each in column.to_pylist()], pa.string()))
+        return quoted(pa.array([_base64(value) for value in column.to_pylist()], pa.string()))
     return quoted(decimal_texts(column))
 
 
@@ -94,7 +94,7 @@ def _timestamps(column: pa.Array) -> pa.StringArray:
 def _nested(column: pa.Array) -> pa.StringArray:
     type_ = column.type
     if kinds.is_struct(type_):
-        names = [each.name for each in type_]
+        names = [field.name for field in type_]
         made = _object(names, column.flatten(), len(column))
     elif kinds.is_map(type_):
         made = _map(column)
@@ -138,7 +138,7 @@ def _map(column: pa.MapArray) -> pa.StringArray:
         ],
     )
     items = lists.flatten()
-    keys, values = (json_texts(each) for each in items.flatten())
+    keys, values = (json_texts(child) for child in items.flatten())
     if kinds.is_string(column.type.key_type) or kinds.is_large_string(column.type.key_type):
         pairs = pc.binary_join_element_wise(keys, ":", values, "")
         return _brackets("{", _of_items(lists, pairs), "}")

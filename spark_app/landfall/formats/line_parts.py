@@ -222,7 +222,7 @@ def without_blank_lines(block: LineBlock) -> LineBlock:
     blank = rows[np.array(is_blank, np.bool_)]
     if not len(blank):
         return block
-    starts, ends = (np.delete(each, blank) for each in (block.starts, block.ends))
+    starts, ends = (np.delete(positions, blank) for positions in (block.starts, block.ends))
     return replace(block, starts=starts, ends=ends)
 
 
@@ -232,6 +232,8 @@ def _may_be_blank(block: LineBlock) -> Int64s:
     is_white = np.zeros(256, np.bool_)
     is_white[list(_BLANKS)] = True
     is_empty = block.starts == block.ends
-    first, last = (content[np.where(is_empty, 0, at)] for at in (block.starts, block.ends - 1))
+    first, last = (
+        content[np.where(is_empty, 0, positions)] for positions in (block.starts, block.ends - 1)
+    )
     found: Int64s = is_empty | (is_white[first] & is_white[last])
     return found

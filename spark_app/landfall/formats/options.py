@@ -116,7 +116,7 @@ class FormatOptions:
         """Return names, given as a list or as a single one; none if it is left out."""
         value = self._take(name, [])
         found = value if isinstance(value, list) else [value]
-        if not all(isinstance(each, str) and each for each in found):
+        if not all(isinstance(item, str) and item for item in found):
             raise ValueError(f"option {name}: {value!r} is not a list of names")
         if len(set(found)) < len(found):
             raise ValueError(f"option {name}: {value!r} has a name twice")
@@ -132,7 +132,7 @@ class FormatOptions:
     def sort_keys(self, name: str) -> tuple[SortKey, ...]:
         """Return columns to sort by, in order; one that begins with ``-`` descends."""
         keys = tuple(
-            SortKey(each.removeprefix("-"), each.startswith("-")) for each in self.names(name)
+            SortKey(key.removeprefix("-"), key.startswith("-")) for key in self.names(name)
         )
         if len({key.column for key in keys}) < len(keys):
             raise ValueError(f"option {name}: a column comes twice")

@@ -50,7 +50,7 @@ def plain_rows(batch: pa.RecordBatch, *, whole_maps: bool = False) -> list[dict[
         found = _converted(batch, _in_microseconds).to_pylist(maps_as_pydicts=maps)
     except (OverflowError, ValueError):
         if len(batch) > 1:
-            alone = (batch.slice(at, 1) for at in range(len(batch)))
+            alone = (batch.slice(row, 1) for row in range(len(batch)))
             return [row for one in alone for row in plain_rows(one, whole_maps=whole_maps)]
         found = _converted(batch, _as_number).to_pylist(maps_as_pydicts=maps)
     has_flags = not whole_maps and any(_has_flag_keys(column.type) for column in batch)
@@ -76,7 +76,7 @@ def _with_text(value: Any) -> Any:
             flags[key] if isinstance(key, bool) else key: _with_text(inner)
             for key, inner in value.items()
         }
-    return [_with_text(each) for each in value] if isinstance(value, list) else value
+    return [_with_text(item) for item in value] if isinstance(value, list) else value
 
 
 def _in_microseconds(column: pa.Array) -> pa.Array:

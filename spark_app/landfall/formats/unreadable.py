@@ -99,7 +99,7 @@ def _is_time(type_: pa.DataType) -> bool:
 @lru_cache(4096)
 def _holds(type_: pa.DataType, is_meant: IsMeant) -> bool:
     inner = (type_.field(i).type for i in range(type_.num_fields))
-    return is_meant(type_) or any(_holds(each, is_meant) for each in inner)
+    return is_meant(type_) or any(_holds(child, is_meant) for child in inner)
 
 
 def _rows(column: pa.Array, is_meant: IsMeant, is_wrong: Callable[[pa.Array], Bools]) -> Bools:
@@ -114,7 +114,7 @@ def _rows(column: pa.Array, is_meant: IsMeant, is_wrong: Callable[[pa.Array], Bo
     elif pa.types.is_list(type_):
         found = found | _any_item(column, _rows(column.values, is_meant, is_wrong))
     elif pa.types.is_map(type_):
-        entries = (_rows(each, is_meant, is_wrong) for each in (column.keys, column.items))
+        entries = (_rows(child, is_meant, is_wrong) for child in (column.keys, column.items))
         found = found | _any_item(column, np.logical_or(*entries))
     if column.null_count:
         found = found & column.is_valid().to_numpy(zero_copy_only=False)

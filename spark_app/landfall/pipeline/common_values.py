@@ -76,7 +76,7 @@ def texts(values: pa.Array) -> pa.StringArray:
     if kinds.is_binary(type_):
         plain = values.to_pylist()
         return pa.array(
-            [None if each is None else base64_text(each) for each in plain], pa.string()
+            [None if value is None else base64_text(value) for value in plain], pa.string()
         )
     return decimal_texts(values)
 

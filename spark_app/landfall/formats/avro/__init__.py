@@ -201,7 +201,7 @@ def varints(numbers: Int64s) -> pa.BinaryArray:
     if not rows:
         return pa.array([], pa.binary())
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-    shortest, longest = (_width(int(each)) for each in (zigzag.min(), zigzag.max()))
+    shortest, longest = (_width(int(bound)) for bound in (zigzag.min(), zigzag.max()))
     octets = np.empty((rows, longest), np.uint8)
     for place in range(longest):
         octets[:, place] = zigzag >> np.uint64(7 * place)

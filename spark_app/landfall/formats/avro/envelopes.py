@@ -74,8 +74,8 @@ def _strings(declared: Any) -> Iterator[str]:
     if isinstance(declared, str):
         yield declared
     elif isinstance(declared, dict):
-        for each in declared.values():
-            yield from _strings(each)
+        for value in declared.values():
+            yield from _strings(value)
     elif isinstance(declared, list):
-        for each in declared:
-            yield from _strings(each)
+        for item in declared:
+            yield from _strings(item)

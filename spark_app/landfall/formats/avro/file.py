@@ -71,7 +71,7 @@ class AvroHeader:
         """Return the header as it begins a file."""
         out = [_MAGIC, varint(len(self.metadata))]
         for name, value in self.metadata.items():
-            out += [varint(len(each)) + each for each in (name.encode(), value)]
+            out += [varint(len(part)) + part for part in (name.encode(), value)]
         return b"".join((*out, varint(0), self.sync))
 
 

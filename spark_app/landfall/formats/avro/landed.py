@@ -116,7 +116,7 @@ def _rows(node: Node, column: pa.Array, is_wrapped: bool) -> Iterator[Row]:  # n
         offsets = column.field("_offset").to_pylist()
         times = column.field("_timestamp").cast(pa.int64()).to_pylist()
         names, nodes = node.names[: -len(_ENVELOPE)], node.nodes[: -len(_ENVELOPE)]
-        parts = [each.text(column.field(name)) for name, each in zip(names, nodes, strict=True)]
+        parts = [child.text(column.field(name)) for name, child in zip(names, nodes, strict=True)]
         texts = parts[0] if is_wrapped else objects(names, parts, column)
     values = pc.cast(texts, pa.binary()).to_pylist()
     for offset, value, time in zip(offsets, values, times, strict=True):

@@ -40,7 +40,7 @@ class AvroMerger:
 
     def schema_of(self, read: ReadRange, size: int) -> str:
         """See ``Merger``."""
-        pieces = (read(at, _HEAD_BYTES) for at in range(0, size, _HEAD_BYTES))
+        pieces = (read(start, _HEAD_BYTES) for start in range(0, size, _HEAD_BYTES))
         with damage_located(KIND):
             return str(sorted(read_header(WindowReader("", pieces, 0)).metadata.items()))
 

@@ -173,8 +173,8 @@ class _CachedStream(RangedStream):
         """Read these bytes, and hold them instead of the previous ones."""
         self._held = b""
         windows: Sequence[bytes] = [
-            self.read_range(at, min(at + self._window_bytes, end))
-            for at in range(start, end, self._window_bytes)
+            self.read_range(offset, min(offset + self._window_bytes, end))
+            for offset in range(start, end, self._window_bytes)
         ]
         self._held = b"".join(windows)
         self._held_from = start

@@ -53,7 +53,7 @@ class SequenceFileHeader:
     def written(self) -> bytes:
         """Return the header as it begins a file."""
         flags = bytes((bool(self.codec), self.is_blocks))
-        texts = [vint(len(each)) + each for each in self.metadata]
+        texts = [vint(len(entry)) + entry for entry in self.metadata]
         return b"".join(
             (
                 _VERSION,

@@ -83,7 +83,7 @@ def _copied(mark: bytes, item: Item, kept: Mask | None) -> bytes:
                     )
                 return b""
             sizes = (vint(len(part)) for part in item.parts)
-            parts = (each for both in zip(sizes, item.parts, strict=True) for each in both)
+            parts = (piece for both in zip(sizes, item.parts, strict=True) for piece in both)
             return b"".join((mark, vint(item.count), *parts))
         case RecordRun():
             if is_whole:

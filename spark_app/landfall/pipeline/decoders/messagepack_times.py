@@ -71,8 +71,8 @@ def with_cut_times(payloads: pa.BinaryArray) -> pa.BinaryArray:
 
 def _has_rounded(content: "bytes | pa.Buffer") -> bool:
     return any(
-        _rest(found["short"] or found["long"], 8 if found["short"] else 12) >= 500
-        for found in _LOOKS_LIKE_ONE.finditer(content)
+        _rest(match["short"] or match["long"], 8 if match["short"] else 12) >= 500
+        for match in _LOOKS_LIKE_ONE.finditer(content)
     )
 
 
@@ -86,10 +86,10 @@ def _cut(payload: bytes) -> bytes:
     if not _has_rounded(payload):
         return payload
     cut = bytearray(payload)
-    for at, size in _timestamps(payload):
-        octets = payload[at : at + 4]
+    for start, size in _timestamps(payload):
+        octets = payload[start : start + 4]
         rest = _rest(octets, size) << (2 if size == 8 else 0)
-        cut[at : at + 4] = (int.from_bytes(octets, "big") - rest).to_bytes(4, "big")
+        cut[start : start + 4] = (int.from_bytes(octets, "big") - rest).to_bytes(4, "big")
     return bytes(cut)
 
 

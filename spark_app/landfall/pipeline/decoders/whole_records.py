@@ -96,7 +96,7 @@ class Declared:
     @property
     def together(self) -> pa.Schema | None:
         """All of them, in this order; None if there are none."""
-        fields = [each for part in (self.value, self.key, self.headers) for each in part or ()]
+        fields = [column for part in (self.value, self.key, self.headers) for column in part or ()]
         return pa.schema(fields) if fields else None
 
 
@@ -172,8 +172,8 @@ class WholeRecords:
         schema = self.declared.together
         if schema is None:
             return None
-        plain = pa.schema([pa.field(each.name, each.type) for each in schema])
-        return pa.record_batch([arrays[each.name] for each in schema], schema=plain)
+        plain = pa.schema([pa.field(column.name, column.type) for column in schema])
+        return pa.record_batch([arrays[column.name] for column in schema], schema=plain)
 
     def _headers(self, records: Records) -> "_More":
         typed = typed_columns(self.declared.headers) if self.declared.headers is not None else ()

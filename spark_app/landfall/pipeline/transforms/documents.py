@@ -62,7 +62,7 @@ def with_documents(
     fields: dict[Path, FieldValues] = dict(decoded.fields)
     found = dict(errors)
     paths = tuple(written)
-    inside = [path for path in decoded.fields if any(_overlap(path, each) for each in paths)]
+    inside = [path for path in decoded.fields if any(_overlap(path, other) for other in paths)]
     for path in dict.fromkeys((*paths, *inside)):
         fields[path], unreadable = python_values(
             [None if document is None else find(document, path) for document in documents], path

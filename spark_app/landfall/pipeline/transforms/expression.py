@@ -133,7 +133,7 @@ def paths(condition: Condition) -> tuple[Path, ...]:
         case Not():
             return paths(condition.condition)
         case All() | Some():
-            inner = (path for each in condition.conditions for path in paths(each))
+            inner = (path for operand in condition.conditions for path in paths(operand))
             return tuple(dict.fromkeys(inner))
         case _:
             return (condition.path,)

@@ -98,8 +98,8 @@ def _check_patterns(condition: Condition) -> None:
         case Not():
             _check_patterns(condition.condition)
         case All() | Some():
-            for each in condition.conditions:
-                _check_patterns(each)
+            for operand in condition.conditions:
+                _check_patterns(operand)
         case Matches():
             try:
                 pc.match_substring_regex(pa.array([""]), condition.pattern)

@@ -95,10 +95,10 @@ class Flatten:
     def _columns(self, decoded: Decoded, columns: pa.RecordBatch) -> Decoded:
         flat: dict[str, pa.Array] = {}
         for name, column in columns_by_name(columns).items():
-            for made, array in self._flat_columns(name, column):
-                if made in flat:
-                    raise ValueError(f"two columns become {made!r}")
-                flat[made] = array
+            for flat_name, array in self._flat_columns(name, column):
+                if flat_name in flat:
+                    raise ValueError(f"two columns become {flat_name!r}")
+                flat[flat_name] = array
         return with_columns(decoded, flat)
 
     def flat_types(self, field: pa.Field) -> Iterator[tuple[str, pa.DataType]]:

@@ -156,9 +156,9 @@ class GeoIp:
         raws = [None if document is None else find(document, self.path) for document in documents]
         addresses, errors = python_values(raws, self.path)
         for document, row in zip(documents, self._rows(addresses), strict=True):
-            for value, found in zip(self.values, row, strict=True):
-                if document is not None and found is not None:
-                    put(document, (value.name,), raw_of(found))
+            for value, cell in zip(self.values, row, strict=True):
+                if document is not None and cell is not None:
+                    put(document, (value.name,), raw_of(cell))
         return with_documents(decoded, documents, self.writes, errors)
 
     def _rows(self, addresses: Sequence[object]) -> list[Row]:

@@ -94,7 +94,7 @@ def evaluate(condition: Condition, values_of: Callable[[Path], Values], rows: in
             inner = evaluate(condition.condition, values_of, rows)
             return Tested(~inner.holds, inner.wrong)
         case All() | Some():
-            parts = [evaluate(each, values_of, rows) for each in condition.conditions]
+            parts = [evaluate(operand, values_of, rows) for operand in condition.conditions]
             join = np.logical_and if isinstance(condition, All) else np.logical_or
             wrong: dict[int, str] = {}
             for part in reversed(parts):

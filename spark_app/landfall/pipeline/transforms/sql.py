@@ -359,7 +359,7 @@ def _asked(
     alike: dict[tuple[tuple[int, ...], bytes], list[int]] = {}
     for row in rows:
         expressions = tuple(np.flatnonzero(fails[:, row]).tolist())
-        read = {name for at in expressions for name in statement.fallible[at].reads}
+        read = {name for index in expressions for name in statement.fallible[index].reads}
         # Compared as bytes: -0.0 is not 0.0, and a list is no key. A slice, other than a copy, has
         # bits of its neighbours.
         values = columns.select(sorted(read)).take(pa.array([row])).serialize().to_pybytes()

@@ -379,7 +379,7 @@ def _passed(items: Sequence[Tree], columns: Sequence[str]) -> Iterator[str]:
         if item["class"] == "STAR":
             left = {str(name).lower() for name in item["exclude_list"]}
             replaced = {str(part["alias"]).lower() for part in _parts(item["replace_list"])}
-            keys = {str(each.get("key", "")).lower() for each in _dicts(item["replace_list"])}
+            keys = {str(entry.get("key", "")).lower() for entry in _dicts(item["replace_list"])}
             yield from (by_lower[name] for name in by_lower.keys() - left - replaced - keys)
         elif item["class"] == "COLUMN_REF" and not item["alias"]:
             name = item["column_names"][-1].lower()
@@ -388,7 +388,7 @@ def _passed(items: Sequence[Tree], columns: Sequence[str]) -> Iterator[str]:
 
 
 def _dicts(tree: object) -> list[Tree]:
-    return [each for each in tree if isinstance(each, dict)] if isinstance(tree, list) else []
+    return [node for node in tree if isinstance(node, dict)] if isinstance(tree, list) else []
 
 
 def _refusal(what: str) -> ValueError:

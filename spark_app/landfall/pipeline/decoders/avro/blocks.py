@@ -94,7 +94,7 @@ def _by_extension(
         return rows, Numbers(none, none)
     part = cursor.select(rows)
     found = module.varint_blocks(cursor.data.bytes, part.at, part.end, node.is_int, is_skipped)
-    part.at, counts, numbers = (np.frombuffer(each, np.int64) for each in found)
+    part.at, counts, numbers = (np.frombuffer(buffer, np.int64) for buffer in found)
     cursor.join(part, rows)
     is_left = counts < 0
     owners = none if is_skipped else np.repeat(rows, np.where(is_left, 0, counts))

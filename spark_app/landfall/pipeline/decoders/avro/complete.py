@@ -83,11 +83,11 @@ class _Writer:
         if name in _PRIMITIVES:
             return name
         full = name if "." in name or not namespace else f"{namespace}.{name}"
-        for each in (full, name):
-            if each in self.written:
-                return each
-            if each in self.known:
-                return self._declared(*self.known[each])
+        for candidate in (full, name):
+            if candidate in self.written:
+                return candidate
+            if candidate in self.known:
+                return self._declared(*self.known[candidate])
         return full
 
     def _declared(self, declared: Mapping[str, Any], namespace: str) -> Any:
@@ -102,7 +102,10 @@ class _Writer:
             made["namespace"] = namespace
         for key, inner in _inner(declared):
             made[key] = (
-                [{**each, "type": self.type(each["type"], namespace)} for each in declared[key]]
+                [
+                    {**declared_field, "type": self.type(declared_field["type"], namespace)}
+                    for declared_field in declared[key]
+                ]
                 if key == "fields"
                 else self.type(inner, namespace)
             )
@@ -128,5 +131,5 @@ def _inner(declared: Mapping[str, Any]) -> list[tuple[str, Any]]:
     ]
     fields = declared.get("fields")
     if _is_named(declared) and isinstance(fields, list):
-        places.append(("fields", [each["type"] for each in fields]))
+        places.append(("fields", [declared_field["type"] for declared_field in fields]))
     return places

@@ -32,12 +32,12 @@ def encode_default(  # noqa: PLR0911  # a table
                 if of.name in value or of.has_default or _fail(value, path)
             )
         case avro.Array(), list():
-            return _blocks([encode_default(schema, resolved.items, each, path) for each in value])
+            return _blocks([encode_default(schema, resolved.items, item, path) for item in value])
         case avro.Map(), dict():
             return _blocks(
                 [
-                    _bytes(key.encode()) + encode_default(schema, resolved.values, each, path)
-                    for key, each in value.items()
+                    _bytes(key.encode()) + encode_default(schema, resolved.values, item, path)
+                    for key, item in value.items()
                 ]
             )
         case avro.Enum(), str() if value in resolved.symbols:

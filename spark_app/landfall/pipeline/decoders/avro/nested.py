@@ -140,8 +140,8 @@ class UnionNode:
             for i in range(len(self.members))
         ]
         present = np.zeros(len(cursor), np.bool_)
-        for found in parts.values():
-            for rows, _ in found:
+        for member_parts in parts.values():
+            for rows, _ in member_parts:
                 present[rows] = True
         return struct(columns, self.arrow, len(cursor), pa.array(~present))
 

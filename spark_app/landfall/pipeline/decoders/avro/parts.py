@@ -37,8 +37,8 @@ def empty_part(rows: Int64s, wanted: Wanted, error: str | None = None) -> AvroPa
     none: FieldValues = pa.nulls(len(rows), pa.string())
     columns = None
     if wanted.schema is not None:
-        fields = [pa.field(each.name, each.type) for each in wanted.schema]
-        nulls = [pa.nulls(len(rows), each.type) for each in fields]
+        fields = [pa.field(column.name, column.type) for column in wanted.schema]
+        nulls = [pa.nulls(len(rows), column.type) for column in fields]
         columns = pa.record_batch(nulls, schema=pa.schema(fields))
     errors = {} if error is None else dict.fromkeys(range(len(rows)), error)
     payloads = pa.nulls(len(rows), pa.binary()) if wanted.json else None
@@ -73,15 +73,15 @@ def merge(parts: Sequence[AvroPart], wanted: Wanted) -> AvroPart:
         columns=columns,
         payloads=payloads,
         errors={int(part.rows[row]): error for part in parts for row, error in part.errors.items()},
-        by_schema=together(each for part in parts for each in part.by_schema),
+        by_schema=together(entry for part in parts for entry in part.by_schema),
     )
 
 
 def _merge_values(values: Sequence[FieldValues], order: Int64s) -> FieldValues:
-    if all(isinstance(each, np.ndarray) for each in values):
+    if all(isinstance(part, np.ndarray) for part in values):
         return np.concatenate(values)[order]
-    if all(isinstance(each, pa.Array) for each in values):
+    if all(isinstance(part, pa.Array) for part in values):
         return pa.concat_arrays(values).take(pa.array(order))
-    lists = [each if isinstance(each, list) else each.tolist() for each in values]
-    together = [value for each in lists for value in each]
+    lists = [part if isinstance(part, list) else part.tolist() for part in values]
+    together = [value for part in lists for value in part]
     return [together[position] for position in order.tolist()]

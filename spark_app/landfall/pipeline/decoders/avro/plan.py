@@ -136,7 +136,7 @@ class _Compiler:
                 return self._map(w, r, wanted, path)
             case avro.Enum(), avro.Enum() if _same_name(w, r):
                 known = set(r.symbols)
-                symbols = (each if each in known else r.default for each in w.symbols)
+                symbols = (symbol if symbol in known else r.default for symbol in w.symbols)
                 return scalars.SymbolNode(path, tuple(symbols))
             case avro.Fixed(), avro.Fixed() if w.size == r.size and _same_name(w, r):
                 return fixed_node(r, path, common=self.common)
@@ -161,19 +161,19 @@ class _Compiler:
 
     def record(self, w: avro.Record, r: avro.Record, wanted: Tree, path: str) -> RecordNode:
         """Return the node for a pair of records that are not inside themselves."""
-        places = {each.name: index for index, each in enumerate(w.fields)}
+        places = {written_field.name: index for index, written_field in enumerate(w.fields)}
         found = {id(of): _source(places, of) for of in r.fields}
         sources = {of: index for of, index in found.items() if index is not None}
         readers = {sources[id(of)]: of for of in r.fields if id(of) in sources}
         steps, nodes = [], {}
-        for index, each in enumerate(w.fields):
+        for index, written_field in enumerate(w.fields):
             of = readers.get(index)
-            inside = f"{path}.{each.name}".lstrip(".")
+            inside = f"{path}.{written_field.name}".lstrip(".")
             tree = NOTHING if of is None or wanted == NOTHING else _of_member(wanted, of.name)
             if of is None or tree == NOTHING:
-                steps.append(FieldStep(self._skipped(each.type, inside), None))
+                steps.append(FieldStep(self._skipped(written_field.type, inside), None))
             else:
-                node = self.node(each.type, of.type, tree, inside)
+                node = self.node(written_field.type, of.type, tree, inside)
                 steps.append(FieldStep(node, of.name))
                 nodes[of.name] = node
         defaults = {}
@@ -241,10 +241,10 @@ class _Compiler:
         is_tagged = isinstance(w, avro.Union)
         writers = w.branches if isinstance(w, avro.Union) else (w,)
         readers = r.branches if isinstance(r, avro.Union) else (r,)
-        present = [each for each in readers if kind_of(each) != "null"]
+        present = [reader for reader in readers if kind_of(reader) != "null"]
         names = member_names(present)
         branches = tuple(
-            self._branch(each, readers, (present, names, wanted), path) for each in writers
+            self._branch(writer, readers, (present, names, wanted), path) for writer in writers
         )
         is_struct = len(present) > 1
         if not is_tagged and branches[0].refusal is not None:
@@ -253,8 +253,8 @@ class _Compiler:
             # What reads a branch knows its column, too; compiling it again would double the work
             # with every level of optional records.
             next((b.node for b in branches if b.member == member), None)
-            or self._reader_node(each, _of_union(wanted, names[member], is_struct), path)
-            for member, each in enumerate(present)
+            or self._reader_node(reader, _of_union(wanted, names[member], is_struct), path)
+            for member, reader in enumerate(present)
         ]
         branches = tuple(self._checked(branch, nodes, path) for branch in branches)
         types = [node.arrow for node in nodes]
@@ -311,7 +311,7 @@ class _Compiler:
             return UnionBranch(self._skipped(type_, path), None, refusal)
         if kind_of(chosen) == "null":
             return UnionBranch(scalars.NullNode(path), None)
-        member = next(i for i, each in enumerate(present) if each is chosen)
+        member = next(i for i, reader in enumerate(present) if reader is chosen)
         tree = _of_union(wanted, names[member], len(present) > 1)
         try:
             return UnionBranch(self.node(type_, chosen, tree, path), member)
@@ -323,9 +323,9 @@ class _Compiler:
         if self.reader is self.writer:
             return type_
         w = self.writer.resolve(type_)
-        fits = [(_fit(w, self.reader.resolve(each)), each) for each in readers]
+        fits = [(_fit(w, self.reader.resolve(reader)), reader) for reader in readers]
         best = max(fit for fit, _ in fits)
-        return next(each for fit, each in fits if fit == best) if best else None
+        return next(reader for fit, reader in fits if fit == best) if best else None
 
 
 def _fit(w: Type, r: Type) -> int:

@@ -158,7 +158,7 @@ class AvroRows:
             guid_number = NO_ID - 1 - len(numbers)
             number = schema_id if isinstance(schema_id, int) else guid_number
             numbers.setdefault(schema_id, number)
-        of_codes = np.array([NO_ID, *(numbers[each] for each in frames.ids)], np.int64)
+        of_codes = np.array([NO_ID, *(numbers[id_] for id_ in frames.ids)], np.int64)
         guids = {number: guid for guid, number in numbers.items()}
         return of_codes[frames.codes + 1], frames.errors, frames.header_bytes, guids
 
@@ -201,8 +201,8 @@ class AvroRows:
         if branches:
             names = (*found.names, None)
             parts = [
-                self._of_records(each, names[-1 if each.number is None else each.number])
-                for each in branches
+                self._of_records(branch, names[-1 if branch.number is None else branch.number])
+                for branch in branches
             ]
             part = merge(parts, self.wanted)
         else:

@@ -209,7 +209,7 @@ def _rewritten(schema: Schema, change: Callable[[dict[str, object]], dict[str, o
 
     def rewritten(declared: object) -> object:
         if isinstance(declared, list):
-            return [rewritten(each) for each in declared]
+            return [rewritten(item) for item in declared]
         if not isinstance(declared, dict):
             return declared
         return change(
@@ -326,17 +326,19 @@ class _Parser:
         if not isinstance(found, list):
             raise ValueError(f"{where}: a record without fields")  # noqa: TRY004  # a wrong schema
         fields = []
-        for each in found:
-            if not isinstance(each, dict) or not isinstance(each.get("name"), str):
+        for declared_field in found:
+            if not isinstance(declared_field, dict) or not isinstance(
+                declared_field.get("name"), str
+            ):
                 raise ValueError(f"{where}: a field without a name")  # noqa: TRY004  # a wrong schema
-            name = each["name"]
+            name = declared_field["name"]
             fields.append(
                 Field(
                     name=name,
-                    aliases=_texts(each, "aliases", where),
-                    type=self.type(_field_type(each), namespace, f"{where}.{name}"),
-                    has_default="default" in each,
-                    default=each.get("default"),
+                    aliases=_texts(declared_field, "aliases", where),
+                    type=self.type(_field_type(declared_field), namespace, f"{where}.{name}"),
+                    has_default="default" in declared_field,
+                    default=declared_field.get("default"),
                 )
             )
         if len({field_.name for field_ in fields}) < len(fields):

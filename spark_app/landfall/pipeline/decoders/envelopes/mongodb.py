@@ -146,7 +146,7 @@ def _with_constants(text: bytes) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(item) for item in value]
     if not isinstance(value, dict):
         return value
     for name in value:  # the first name decides
@@ -155,7 +155,7 @@ def _plain(value: Any) -> Any:
             if found is not _KEEP_MARK:
                 return found
         break
-    return {name: _plain(each) for name, each in value.items()}
+    return {name: _plain(item) for name, item in value.items()}
 
 
 def _text(value: Any) -> Any:

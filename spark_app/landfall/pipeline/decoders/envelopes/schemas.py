@@ -88,13 +88,13 @@ class ConnectTypes:
         except (msgspec.DecodeError, RecursionError) as error:
             return f"schema: {error}"
         inside = envelope.fields if envelope else ()
-        rows = [each.fields for each in inside if each.field == "after"]
-        for each in inside if of_row else next(iter(rows), ()):
-            if each.name is None or each.field not in self.columns:
+        rows = [member.fields for member in inside if member.field == "after"]
+        for member in inside if of_row else next(iter(rows), ()):
+            if member.name is None or member.field not in self.columns:
                 continue
-            name, declared = self.columns[each.field]
-            if remedy := _remedy(each.name, each.parameters or {}, declared):
-                return f"column {name}: its schema names {each.name}: {remedy}"
+            name, declared = self.columns[member.field]
+            if remedy := _remedy(member.name, member.parameters or {}, declared):
+                return f"column {name}: its schema names {member.name}: {remedy}"
         return ""
 
 

@@ -119,7 +119,7 @@ def _proto(file: Any) -> Any:
 
 def _files(file: Any, known: dict[str, Any]) -> dict[str, Any]:
     if file.name not in known:
-        for each in file.dependencies:
-            _files(each, known)
+        for dependency in file.dependencies:
+            _files(dependency, known)
         known[file.name] = file
     return known

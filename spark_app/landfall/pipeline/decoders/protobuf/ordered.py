@@ -61,7 +61,7 @@ def _of_field(field: Any, value: Any, *, common: bool) -> Any:
         of = field.message_type.fields_by_name["value"]
         return {key: _one(of, value[key], common=common) for key in sorted(value)}
     if field.is_repeated:
-        return [_one(field, each, common=common) for each in value]
+        return [_one(field, item, common=common) for item in value]
     return _one(field, value, common=common)
 
 
@@ -90,7 +90,7 @@ def _common_time(text: str) -> str:
 def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
-    return [_sorted(each) for each in value] if isinstance(value, list) else value
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
 
 
 @lru_cache(4096)

@@ -110,13 +110,13 @@ class ProtobufColumns:
                 part[:] = True
             else:
                 whole.mark_oneofs(self.oneofs, batch, part)
-            for member, made in zip(self.fields, parts, strict=True):
-                made.append(
+            for member, pieces in zip(self.fields, parts, strict=True):
+                pieces.append(
                     pa.nulls(end - start, member.arrow)
                     if batch is None
                     else whole.column(member, batch.column(member.name), part)
                 )
-        return [_together(made) for made in parts]
+        return [_together(pieces) for pieces in parts]
 
     def _patched(
         self,
@@ -138,8 +138,8 @@ class ProtobufColumns:
                 errors.setdefault(int(rows[row]), f"protobuf: {error}")
                 values.append([None] * len(self.fields))
         return [
-            arrow_values.patched(before, slow, pa.array(found, member.arrow))
-            for member, before, found in zip(
+            arrow_values.patched(before, slow, pa.array(column, member.arrow))
+            for member, before, column in zip(
                 self.fields, arrays, zip(*values, strict=True), strict=True
             )
         ]

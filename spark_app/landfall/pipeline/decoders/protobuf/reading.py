@@ -219,8 +219,8 @@ class Types:
             if field.message_type is not None and self._has_any(field.message_type):
                 values = value if field.is_repeated else (value,)
                 # Of a map with an Any inside the values are messages.
-                for each in value.values() if isinstance(value, Mapping) else values:
-                    self._open(each)
+                for item in value.values() if isinstance(value, Mapping) else values:
+                    self._open(item)
 
     def _open_any(self, message: Any) -> None:
         name = message.type_url.rpartition("/")[2]

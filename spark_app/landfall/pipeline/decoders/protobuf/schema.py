@@ -127,7 +127,7 @@ def message_class(descriptors: bytes, message: str) -> Any:
         # google.protobuf refuses some names in JSON, which only ``reading`` needs.
         found = pool_of(map(without_json_names, files)).FindMessageTypeByName(message)
     except (KeyError, TypeError) as error:
-        names = sorted(name for each in files for name in _names(each))
+        names = sorted(name for file in files for name in _names(file))
         raise ValueError(
             f"options: message {message!r} cannot be made: {error}; the descriptors have "
             f"{', '.join(names) or 'no messages'}"
@@ -235,7 +235,7 @@ def is_of_google(name: str) -> bool:
 
 def _names(file: Any) -> list[str]:
     package = f"{file.package}." if file.package else ""
-    return [f"{package}{each.name}" for each in file.message_type]
+    return [f"{package}{message.name}" for message in file.message_type]
 
 
 def resolve(descriptor: Any, path: Path) -> tuple[Any, ...]:
@@ -312,7 +312,7 @@ def index_path(descriptor: Any) -> tuple[int, ...]:
             if around is not None
             else list(at.file.message_types_by_name.values())
         )
-        path.append([each.full_name for each in siblings].index(at.full_name))
+        path.append([sibling.full_name for sibling in siblings].index(at.full_name))
         at = around
     return tuple(reversed(path))
 

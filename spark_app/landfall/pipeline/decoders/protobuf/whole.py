@@ -306,7 +306,7 @@ class WholeMessageReader:
         if member.key is not None:
             return [(key, self._value(member.type, found[key])) for key in sorted(found)]
         if member.is_list:
-            return [self._value(member.type, each) for each in found]
+            return [self._value(member.type, item) for item in found]
         return self._value(member.type, found)
 
     def _value(self, type_: Type, found: Any) -> object:

@@ -180,7 +180,7 @@ class ThriftDecoder:
         if (module := hot_path().module) is None:
             return None
         selected = (*payloads.buffers(), payloads.offset, len(payloads), None)
-        bounds, content = (pa.py_buffer(each) for each in module.thrift_binary(selected))
+        bounds, content = (pa.py_buffer(buffer) for buffer in module.thrift_binary(selected))
         return pa.Array.from_buffers(pa.binary(), len(payloads), [None, bounds, content])
 
     def _scanned_ids(self, leaves: Sequence[ThriftLeaf]) -> Sequence[Ids]:

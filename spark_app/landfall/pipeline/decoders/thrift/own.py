@@ -113,7 +113,7 @@ class ThriftColumns:
             rows = list(found)
             columns = [
                 arrow_values.patched(
-                    column, rows, pa.array([each.get(field.name) for each in values], field.type)
+                    column, rows, pa.array([value.get(field.name) for value in values], field.type)
                 )
                 for column, field in zip(columns, self.columns, strict=True)
             ]
@@ -130,8 +130,8 @@ def _is_small(struct: ThriftStruct) -> bool:
         inside = (*outside, of)
         if len(inside) > MAX_LEVELS:
             return False
-        types = (each for f in of.fields.values() for each in _structs(f.type))
-        waiting += [(each, inside) for each in types if each not in inside]
+        types = (child for f in of.fields.values() for child in _structs(f.type))
+        waiting += [(child, inside) for child in types if child not in inside]
     return left >= 0
 
 
@@ -204,7 +204,9 @@ def _scanned(scan: ThriftScan, struct: ThriftStruct, ids: Ids) -> list[pa.Array]
             if inner:
                 columns.append(pa.StructArray.from_arrays(inner, fields=list(type_), mask=absent))
             else:
-                made = pa.array([None if each else {} for each in absent.to_pylist()], type_)
+                made = pa.array(
+                    [None if is_absent else {} for is_absent in absent.to_pylist()], type_
+                )
                 columns.append(made)
             continue
         assert isinstance(field.type, ThriftScalar), "only these are plain"
@@ -233,7 +235,7 @@ def _value(value: Value, type_: Type, inside: _Inside) -> object:
                 return json_text(value, type_).decode()
             return _members(value, type_, (*inside, type_))
         case ThriftItems() if isinstance(value, list):
-            return [_value(each, type_.item, inside) for each in value]
+            return [_value(item, type_.item, inside) for item in value]
         case ThriftMap() if isinstance(value, list):
             pairs = [
                 (_value(key, type_.key, inside), _value(inner, type_.value, inside))

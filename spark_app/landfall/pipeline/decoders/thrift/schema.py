@@ -87,10 +87,10 @@ class ThriftStruct:
         Raises:
             ValueError: there is none.
         """
-        for each in self.fields.values():
-            if each.name == part or str(each.id) == part:
-                return each
-        names = ", ".join(each.name for each in self.fields.values())
+        for member in self.fields.values():
+            if member.name == part or str(member.id) == part:
+                return member
+        names = ", ".join(member.name for member in self.fields.values())
         raise ValueError(f"struct {self.name} has no field {part!r}; its fields are {names}")
 
 
@@ -161,7 +161,9 @@ def load(
         raise ValueError(f"options: {'file' if file else 'idl'}: {error}") from error
     kinds = module.__thrift_meta__
     classes = {
-        each.__name__: each for kind in ("structs", "unions", "exceptions") for each in kinds[kind]
+        definition.__name__: definition
+        for kind in ("structs", "unions", "exceptions")
+        for definition in kinds[kind]
     }
     if struct not in classes:
         raise ValueError(
