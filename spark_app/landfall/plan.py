@@ -358,7 +358,7 @@ def _choose(
     # Turns after those that fill a batch are never looked at, and a hot backlog has thousands.
     ranked, offered = list[tuple[int, int, _WeighedSlice]](), 0.0
     for turn in range(max(backlog.count for backlog in backlogs)):
-        of_turn = ((rank, next(each.slices, None)) for rank, each in enumerate(backlogs))
+        of_turn = ((rank, next(backlog.slices, None)) for rank, backlog in enumerate(backlogs))
         found = [(turn, rank, weighed) for rank, weighed in of_turn if weighed is not None]
         ranked += found
         offered += sum(share(weighed) for _, _, weighed in found)

@@ -167,9 +167,9 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        yield from (text for each in value.values() for text in _texts(each))
+        yield from (text for item in value.values() for text in _texts(item))
     elif isinstance(value, list | tuple):
-        yield from (text for each in value for text in _texts(each))
+        yield from (text for item in value for text in _texts(item))
 
 
 def _path(text: str) -> PurePosixPath:
@@ -190,7 +190,7 @@ def _are_together(file: str, other: str) -> bool:
 
 def plug_ins(spec: GroupSpec) -> frozenset[str]:
     """Return the names in a spec, and in its entries of ``topics``, that are not built in."""
-    named = (each for of in TopicSpecs.of(spec).every() for each in _named(of))
+    named = (entry for of in TopicSpecs.of(spec).every() for entry in _named(of))
     return frozenset(name for _, _, name, built_in in named if name not in built_in)
 
 
@@ -201,9 +201,9 @@ def registry_logins(spec: GroupSpec) -> frozenset[tuple[str, str]]:
 
 def _logins(spec: GroupSpec) -> Iterator[tuple[str, str]]:
     registries = spec.decode.registry, spec.decode.key.registry if spec.decode.key else None
-    for each in registries:
-        if each is not None and each.secret_ref is not None:
-            yield from ((url, each.secret_ref.name) for url in each.urls)
+    for registry in registries:
+        if registry is not None and registry.secret_ref is not None:
+            yield from ((url, registry.secret_ref.name) for url in registry.urls)
 
 
 def _named(spec: GroupSpec) -> Iterator[tuple[str, str, str, Mapping[str, str]]]:

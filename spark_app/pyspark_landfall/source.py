@@ -261,8 +261,8 @@ class PruningReader(SlotReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
         """Leave out files. Spark applies every filter as well, for files without such folders."""
-        for each in filters:
-            wanted = _wanted(each, self.columns)
+        for filter_ in filters:
+            wanted = _wanted(filter_, self.columns)
             if wanted is not None:
                 self.files = tuple(file for file in self.files if _may_hold(file, *wanted))
         return filters

@@ -32,7 +32,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def _spark_type(type_: pa.DataType) -> DataType:
     if pa.types.is_struct(type_):
-        return StructType([StructField(each.name, _spark_type(each.type)) for each in type_])
+        return StructType([StructField(field.name, _spark_type(field.type)) for field in type_])
     if pa.types.is_map(type_):
         return MapType(_spark_type(type_.key_type), _spark_type(type_.item_type))
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):

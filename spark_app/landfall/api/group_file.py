@@ -232,7 +232,7 @@ def check_size(root: yaml.Node) -> None:
             return sizes[id(node)]
         sizes[id(node)] = MAX_VALUES + 1  # until it is known: for an alias inside of its own node
         children = node.value if isinstance(node, yaml.CollectionNode) else ()
-        pairs = (each if isinstance(each, tuple) else (each,) for each in children)
+        pairs = (child if isinstance(child, tuple) else (child,) for child in children)
         sizes[id(node)] = 1 + sum(size(child) for pair in pairs for child in pair)
         return sizes[id(node)]
 

@@ -48,12 +48,12 @@ def spec_errors(
 
     ``within`` is where the document that was validated is in the user's.
     """
-    found = error.errors()
+    details = error.errors()
     lines = [
-        f"{_path((*within, *each['loc']))}: {_describe(each, sections, within)}"
-        for each in found[:MAX_ERRORS]
+        f"{_path((*within, *detail['loc']))}: {_describe(detail, sections, within)}"
+        for detail in details[:MAX_ERRORS]
     ]
-    more = len(found) - len(lines)
+    more = len(details) - len(lines)
     return [*lines, f"and {more:,} more errors"] if more else lines
 
 

@@ -100,7 +100,7 @@ def _bounded(value: Any, field: str = "") -> Any:
     if isinstance(value, tuple):
         return tuple(_bounded(item, field) for item in value[: MAX_ITEMS[field]])
     if is_dataclass(value) and not isinstance(value, type):
-        held = ((each.name, getattr(value, each.name)) for each in fields(value))
+        held = ((member.name, getattr(value, member.name)) for member in fields(value))
         changed = {
             name: new
             for name, old in held

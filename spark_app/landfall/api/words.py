@@ -9,6 +9,6 @@ def did_you_mean(text: str, words: Iterable[str]) -> str:
     typed, by_lower = text.lower(), {word.lower(): word for word in words}
     begun = [word for word in by_lower if len(typed) > 1 and word.startswith(typed)]
     swapped = [word for word in by_lower if sorted(word) == sorted(typed)]
-    close = next((found for found in (begun, swapped) if len(found) == 1), None)
+    close = next((candidates for candidates in (begun, swapped) if len(candidates) == 1), None)
     close = close or get_close_matches(typed, by_lower, 1, 0.7)
     return f", did you mean {by_lower[close[0]]}?" if close else ""

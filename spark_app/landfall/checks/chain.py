@@ -410,16 +410,16 @@ def _check_counters(seq: int, s: "_Counters | LandedSlice") -> Finding | None:
     for o in s.objects:
         rows[o.kind] += o.rows
     counted = s.landed + s.filtered + s.dead_lettered + s.invisible
-    for expected, found, of in (
+    for expected, actual, of in (
         (len(offsets), counted, "offsets counted"),
         (s.landed, rows[ObjectKind.DATA], "rows in data objects"),
         (s.dead_lettered, rows[ObjectKind.DEAD_LETTERS], "rows in dead-letter objects"),
     ):
-        if expected != found:
+        if expected != actual:
             return Finding(
                 invariant=Invariant.I8,
                 expected=f"{expected} {of}",
-                got=str(found),
+                got=str(actual),
                 slot=seq,
                 topic_partition=tp,
                 offsets=offsets,

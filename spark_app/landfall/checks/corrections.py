@@ -64,7 +64,7 @@ def corrections(records: Iterable[Record], applied_through: int) -> Corrections:
     lost: set[str] = set()
     missing: set[str] = set()
     replays: dict[str, ReplayedSlice] = {}
-    for effect in (each for record in records for each in effects(record)):
+    for effect in (effect for record in records for effect in effects(record)):
         match effect:
             case ObjectGivenUp(key=key):
                 lost.add(key)

@@ -96,8 +96,8 @@ def miscounted_parts(landed: LandedSlice, read: Sequence[ReadBack]) -> Iterator[
     if landed.parts is UNSET:
         return
     for kind in ObjectKind:
-        objects = [each for each in read if each.landed.kind is kind]
-        offsets = [each.offsets for each in objects if each.offsets is not None]
+        objects = [object_ for object_ in read if object_.landed.kind is kind]
+        offsets = [object_.offsets for object_ in objects if object_.offsets is not None]
         if len(offsets) < len(objects):
             continue
         found = Counter((np.concatenate([np.empty(0, np.int64), *offsets]) // SPAN).tolist())

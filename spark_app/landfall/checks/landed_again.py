@@ -63,7 +63,7 @@ class LandedAgainNow:
     def slices(self) -> Iterator[LandedSlice]:
         """Those that count, by topic partition and offset."""
         for life in sorted(self._slices):
-            yield from (each.landed for each in self._slices[life])
+            yield from (again_slice.landed for again_slice in self._slices[life])
 
     def replaced_by(self, slot: int, piece: Slice) -> int | None:
         """The slot of the backfill that landed a slice of this COMMIT again; None for none."""
@@ -83,8 +83,12 @@ class LandedAgainNow:
         for slice_ in record.slices:
             life = self._life(slice_.topic_partition, record.header.seq)
             before = self._slices[life]
-            gone[life] = [each for each in before if each.start in slice_.offsets]
-            kept = [each for each in before if each.start not in slice_.offsets]
+            gone[life] = [
+                again_slice for again_slice in before if again_slice.start in slice_.offsets
+            ]
+            kept = [
+                again_slice for again_slice in before if again_slice.start not in slice_.offsets
+            ]
             kept += new.get(life, ())
             self._slices[life] = sorted(kept, key=lambda each: each.start)
         self._before[record.header.seq] = gone

@@ -61,7 +61,7 @@ class LeaseCounts:
         for tp, feed in feeds:
             if (leasing := feed.leasing) is None:
                 continue
-            held = {n: slot for slot, each in leasing.open.items() for n in each.parts}
+            held = {n: slot for slot, lease in leasing.open.items() for n in lease.parts}
             counted, found = self._of(tp), _Numbers(held, {*feed.parked}, leasing.done)
             if counted != found:
                 return Finding(Invariant.I8, str(counted), str(found), topic_partition=tp)

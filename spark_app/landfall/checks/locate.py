@@ -111,7 +111,7 @@ OffsetState = Unknown | BeforeStart | NotLanded | SkippedOffset | Committed
 def find_offset(records: Iterable[Record], tp: TopicPartition, offset: int) -> OffsetState:
     """Return an offset's outcome by the whole ledger; of a recreated topic, in its last life."""
     state: OffsetState = Unknown()
-    for effect in (each for record in records for each in effects(record, tp)):
+    for effect in (effect for record in records for effect in effects(record, tp)):
         match effect:
             case LifetimeBegan(entry=entry) if entry.topic_partition == tp:
                 is_before = offset < entry.start
@@ -197,7 +197,11 @@ class CandidateRows(DecidedObject):
 def leaving_out(replacements: Iterable[Replace]) -> Replace | None:
     """The last of these that may have left records out: a duplicate, or by other code."""
     is_merge = Purpose.COMPACT
-    found = (each for each in replacements if each.duplicates or each.purpose is not is_merge)
+    found = (
+        replacement
+        for replacement in replacements
+        if replacement.duplicates or replacement.purpose is not is_merge
+    )
     return next(iter([*found][-1:]), None)
 
 
@@ -222,9 +226,9 @@ def places(
     found = [CandidateRows(committed.slot_of(o), o, 0, o) for o in committed.candidates(offset)]
     replayed = {slice_.dead_letters for _, slice_ in committed.replays}
     for record, listed in replaced:
-        retired = {each.key for each in listed.retire}
-        gone = [each for each in found if each.key in retired]
-        found = [each for each in found if each.key not in retired]
+        retired = {object_.key for object_ in listed.retire}
+        gone = [place for place in found if place.key in retired]
+        found = [place for place in found if place.key not in retired]
         is_merge = not changes_rows(record.purpose, record.undoes)
         for new in listed.objects:
             if new.key in replayed:
@@ -240,7 +244,7 @@ def _is_made_of(place: CandidateRows, gone: Iterable[CandidateRows]) -> bool:
 
     An object is merged within its folder.
     """
-    return any(each.folder == place.folder for each in gone)
+    return any(source.folder == place.folder for source in gone)
 
 
 def _places_in(slot: int, new: NewObject, partition: int, offset: int) -> Iterator[CandidateRows]:
@@ -249,7 +253,7 @@ def _places_in(slot: int, new: NewObject, partition: int, offset: int) -> Iterat
         is_in = section.partition == partition
         if is_in and section.first_offset <= offset <= section.last_offset and section.rows:
             if new.mixed:
-                is_alone = {each.partition for each in new.sections} == {partition}
+                is_alone = {other.partition for other in new.sections} == {partition}
                 yield CandidateRows(
                     slot, new.landed, 0, new.landed, is_in_order=False, is_alone=is_alone
                 )

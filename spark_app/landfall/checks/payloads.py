@@ -82,8 +82,8 @@ def compare(
     in_kafka = set(zip(records.offsets.tolist(), records.hashes.tolist(), strict=True))
     landed = {
         pair
-        for offsets, found in known
-        for pair in zip(offsets.tolist(), found.tolist(), strict=True)
+        for offsets, hashes in known
+        for pair in zip(offsets.tolist(), hashes.tolist(), strict=True)
     }
     missing, foreign = in_kafka - landed, len(landed - in_kafka)
     given_up = _given_up([offset for offset, _ in missing], lost)

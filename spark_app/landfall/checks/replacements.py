@@ -78,7 +78,7 @@ def _check_landed_again(group: str, record: Replace, listed: ReplacementList) ->
         yield Finding(
             Invariant.I13, "the ranges of the record, without a gap", f"{differing}", slot
         )
-    inside = {each.topic_partition: each.offsets for each in record.slices}
+    inside = {range_.topic_partition: range_.offsets for range_ in record.slices}
     for retiring in listed.retire:
         landed, origin = retiring.landed, object_names.origin(group, retiring.key)
         tp = TopicPartition(origin.topic, origin.partition)
@@ -92,7 +92,7 @@ def _check_landed_again(group: str, record: Replace, listed: ReplacementList) ->
 def _covered(landed_again: Iterator[LandedAgain] | tuple[LandedAgain, ...]) -> Iterator[Slice]:
     """The offsets of these ranges: of each topic partition one, or more if there is a gap."""
     for tp, some in groupby(landed_again, key=lambda each: each.piece.topic_partition):
-        ranges = [each.piece.offsets for each in some]
+        ranges = [range_.piece.offsets for range_ in some]
         starts = [ranges[0], *(b for a, b in pairwise(ranges) if a.end != b.start)]
         ends = [*(a for a, b in pairwise(ranges) if a.end != b.start), ranges[-1]]
         for first, last in zip(starts, ends, strict=True):
@@ -113,16 +113,17 @@ def check_stayed(group: str, state: State, named: NamedObject) -> Finding | None
         return None
     if named.key in state.replayed or generation <= state.retired.get(tp, -1):
         return None  # its records are in other objects, or belong to an earlier topic
-    for each in state.rewritten.get(tp, ()):
-        is_known = each.plan != FORGOTTEN and each.slot <= state.applied_through
-        if is_known and named.landed.first_offset in each.offsets and named.slot < each.slot:
+    for range_ in state.rewritten.get(tp, ()):
+        is_known = range_.plan != FORGOTTEN and range_.slot <= state.applied_through
+        if is_known and named.landed.first_offset in range_.offsets and named.slot < range_.slot:
             return Finding(
                 invariant=Invariant.I13,
-                expected=f"an object that retires by slot {each.slot}, which landed its rows again",
+                expected=f"an object that retires by slot {range_.slot}, which landed its rows "
+                "again",
                 got="one that stays",
                 slot=named.slot,
                 topic_partition=tp,
-                offsets=each.offsets,
+                offsets=range_.offsets,
                 key=named.key,
             )
     return None

@@ -32,7 +32,7 @@ def named_specs(record: Record) -> Iterable[str]:
 
 def listed_schemas(listed: ReplacementList) -> Iterable[str]:
     """The SHA-256s of the schemas that the list of a backfill names."""
-    return {name for each in listed.landed_again for name in each.schemas}
+    return {name for range_ in listed.landed_again for name in range_.schemas}
 
 
 def listed_specs(listed: ReplacementList) -> Iterable[str]:

@@ -89,7 +89,7 @@ class GroupStore:
 
         spec = self.group.spec
         found = ObjectSpecs(self.store, (self.name, LANE), spec.output, spec)
-        for effect in (each for record in self.records() for each in effects(record)):
+        for effect in (effect for record in self.records() for effect in effects(record)):
             if isinstance(effect, SpecOpened):
                 found.opens.learn(effect.generation, effect.slot, effect.spec)
         return found
@@ -111,7 +111,7 @@ class GroupStore:
             return self._output(self.made_by.opens.digest(name.generation, slot), name.topic)
         digests = self.made_by.opens.digests(name.generation)
         outputs = [self._output(digest, name.topic) for digest in digests]
-        fits = (each for each in outputs if key.endswith(output_format(each).extension))
+        fits = (output for output in outputs if key.endswith(output_format(output).extension))
         return next(fits, outputs[0])
 
     def _output(self, digest: str, topic: str) -> Output:
@@ -153,7 +153,7 @@ class GroupStore:
     def url(self, key: str) -> str:
         """The full URL of an object, as people and other tools need it."""
         spec, place = self.group.spec, object_names.letters_place(key)
-        letters = {each.id: each.url for each in spec.bad_records.places}
+        letters = {destination.id: destination.url for destination in spec.bad_records.places}
         return f"{letters.get(place, spec.output.url).rstrip('/')}/{key}"
 
     def records(self) -> Iterator[Record]:

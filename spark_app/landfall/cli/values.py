@@ -183,7 +183,7 @@ def object_keys(text: str) -> frozenset[str]:
     except (ValueError, RecursionError) as error:
         raise argparse.ArgumentTypeError(f"{text}: not JSON: {error}") from None
     if isinstance(found, dict) and isinstance(found.get("wrong"), list):
-        found = [each.get("key") for each in found["wrong"] if isinstance(each, dict)]
+        found = [entry.get("key") for entry in found["wrong"] if isinstance(entry, dict)]
     if not isinstance(found, list) or not found or not all(isinstance(key, str) for key in found):
         raise argparse.ArgumentTypeError(f"{text}: expected a list of keys")
     return frozenset(found)

@@ -63,7 +63,9 @@ class KnownContents:
         if self._index is index:
             return
         kept = {piece.key for piece in index.pieces}
-        self._stored = {key: found for key, found in self._stored.items() if key in kept}
+        self._stored = {
+            key: fingerprints for key, fingerprints in self._stored.items() if key in kept
+        }
         for piece in index.pieces:
             if piece.key not in self._stored:
                 files = read_piece(self._slots, piece)

@@ -190,10 +190,10 @@ def cut_into_pieces(files: Sequence[KnownFile], *, is_last: bool) -> Iterator[Se
     many, long = -(-len(files) // PIECE_FILES), -(-sum(sizes) // PIECE_TEXT_BYTES)
     most = PIECE_FILES if is_last else -(-len(files) // max(many, long, 1))
     start = taken = 0
-    for at, size in enumerate(sizes):
-        if at > start and (at - start >= most or taken + size > PIECE_TEXT_BYTES):
-            yield files[start:at]
-            start, taken = at, 0
+    for index, size in enumerate(sizes):
+        if index > start and (index - start >= most or taken + size > PIECE_TEXT_BYTES):
+            yield files[start:index]
+            start, taken = index, 0
         taken += size
     if files:
         yield files[start:]

@@ -205,7 +205,7 @@ class FeedLooker:
     def has_to_merge(self, feed: FeedState) -> bool:
         """Return whether so many lists are not in the index that they would fill memory."""
         through = feed.known.through if feed.known else 0
-        return sum(each.end > through for each in feed.lists) >= MAX_MERGED
+        return sum(list_.end > through for list_ in feed.lists) >= MAX_MERGED
 
     def merge(self, feed: FeedState) -> KnownFiles:
         """Store an index that also has the files of the oldest lists; see ``index.merge``."""

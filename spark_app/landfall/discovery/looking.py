@@ -162,9 +162,9 @@ class LookResult:
     def parts(self) -> tuple[ListedPart, ...]:
         """The parts that get numbers, in order."""
         return tuple(
-            listed_part(found.file, part.start, part.end)
-            for found in self.files
-            for part in found.parts
+            listed_part(entry.file, part.start, part.end)
+            for entry in self.files
+            for part in entry.parts
         )
 
 

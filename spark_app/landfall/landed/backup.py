@@ -126,13 +126,13 @@ def first_stretch(
             edges.setdefault(start, Counter())[why] += 1
             edges.setdefault(end, Counter())[why] -= 1
     covering, first = Counter[Stalled | None](), tuple[Stalled | None, ...]()
-    for at in sorted(edges):
-        for why, change in edges[at].items():
+    for edge in sorted(edges):
+        for why, change in edges[edge].items():
             covering[why] += change
         faults = [why for why, count in covering.items() if why and count > 0]
-        wrong = None if covering[None] and not faults else next(iter(faults), not_landed(at))
+        wrong = None if covering[None] and not faults else next(iter(faults), not_landed(edge))
         if not first:
             first = (wrong,)
         elif (wrong is None) != (first[0] is None):
-            return OffsetRange(offsets.start, at), first[0]
+            return OffsetRange(offsets.start, edge), first[0]
     return offsets, first[0]

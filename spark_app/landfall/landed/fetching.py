@@ -37,7 +37,7 @@ class FetchAhead:
         """
         self._store = store
         self._room = max_bytes
-        small = [each for each in pieces if each.landed.upload.size <= MAX_OBJECT_BYTES]
+        small = [piece for piece in pieces if piece.landed.upload.size <= MAX_OBJECT_BYTES]
         # One alone is there no sooner for it.
         self._waiting = deque(small if len(small) > 1 else ())
         self._passed: set[str] = set()

@@ -207,7 +207,7 @@ class History:
             bodies = pool.map(lambda seq: self._body(state, seq), seqs)
             for seq, body in zip(seqs, bodies, strict=True):
                 record = ledger.decode(seq, body)
-                if any(isinstance(each, LettersReplayed) for each in effects(record)):
+                if any(isinstance(effect, LettersReplayed) for effect in effects(record)):
                     self._replays.add(seq)
                 entries = entries_of(self.lane.group, record)
                 yield from (entry for entry in entries if self._selects(entry.topic))

@@ -120,8 +120,8 @@ class Counting:
     @property
     def found(self) -> Iterator[FoundRange]:
         """Return what is known of ranges; what none without a fault covers is in no COMMIT."""
-        for each in self.ranges:
-            yield each.offsets, _why_left_out(self.group, each.landed)
+        for range_ in self.ranges:
+            yield range_.offsets, _why_left_out(self.group, range_.landed)
         yield from self.mixed.values()
         yield from self.faults
 
@@ -156,9 +156,9 @@ class Counting:
         if letters is not None and letters.slot <= self.expired:
             self._take_replayed(seq, again)
             return
-        for each in again.objects:
-            bounds = frozenset([(each.first_offset, each.last_offset)])
-            self._replayed[each.upload.key] = bounds
+        for object_ in again.objects:
+            bounds = frozenset([(object_.first_offset, object_.last_offset)])
+            self._replayed[object_.upload.key] = bounds
 
     def _take_replayed(self, seq: int, again: ReplayedSlice) -> None:
         """Let the objects of a REPLAY count instead of the dead letters that it has read."""
@@ -167,15 +167,15 @@ class Counting:
         self._put_landed(seq, again.objects)
 
     def _put_landed(self, seq: int, objects: Iterable[LandedObject]) -> None:
-        for each in objects:
-            bounds = each.first_offset, each.last_offset
-            self.pieces[each.upload.key] = Piece(seq, each, *bounds, rows=None)
-            self._sections[each.upload.key] = frozenset([bounds])
+        for object_ in objects:
+            bounds = object_.first_offset, object_.last_offset
+            self.pieces[object_.upload.key] = Piece(seq, object_, *bounds, rows=None)
+            self._sections[object_.upload.key] = frozenset([bounds])
 
     def _replace(self, record: Replace, listed: ReplacementList) -> None:
         seq, retired = record.header.seq, dict[str, frozenset[Bounds]]()
         replayed = frozenset[Bounds]()
-        for key in (each.key for each in listed.retire):
+        for key in (object_.key for object_ in listed.retire):
             self.pieces.pop(key, None)
             self.mixed.pop(key, None)
             replayed |= self._replayed.pop(key, frozenset())
@@ -201,8 +201,8 @@ class Counting:
 
     def _landed_again(self, seq: int, listed: ReplacementList) -> list[CountingRange]:
         tp = self.slice_.topic_partition
-        pieces = (each for each in listed.landed_again if each.piece.topic_partition == tp)
-        return [CountingRange(seq, each) for each in pieces]
+        pieces = (range_ for range_ in listed.landed_again if range_.piece.topic_partition == tp)
+        return [CountingRange(seq, piece) for piece in pieces]
 
     def _without_unnamed(self, record: Replace) -> "Mapping[str, tuple[Piece, frozenset[Bounds]]]":
         """Leave out objects of ranges that are landed again and no REPLACE names; return them.
@@ -273,15 +273,15 @@ class Counting:
 
         An object is merged within its folder. What no object of its folder has may be in any.
         """
-        own = {(_folder(key), each) for key, sections in sources.items() for each in sections}
+        own = {(_folder(key), bounds) for key, sections in sources.items() for bounds in sections}
         new = {
-            (each.folder, (section.first_offset, section.last_offset))
-            for each in listed.objects
-            for section in each.sections
+            (object_.folder, (section.first_offset, section.last_offset))
+            for object_ in listed.objects
+            for section in object_.sections
             if section.partition == self.slice_.topic_partition.partition
         }
         moved = {bounds for _, bounds in own - new}
-        return frozenset(own & new | {each for each in new if each[1] in moved})
+        return frozenset(own & new | {pair for pair in new if pair[1] in moved})
 
     def _is_wanted(self, bounds: "Bounds") -> bool:
         offsets = self.slice_.offsets

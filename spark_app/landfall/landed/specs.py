@@ -91,7 +91,7 @@ class LandedBy:
         opened = self._history.opened(seq)
         if opened not in self._opened:
             said = effects(self._history.record(opened))
-            specs = (each.spec for each in said if isinstance(each, SpecOpened))
+            specs = (effect.spec for effect in said if isinstance(effect, SpecOpened))
             self._opened[opened] = next(specs, "")
         return self._opened[opened]
 

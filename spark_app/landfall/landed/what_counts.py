@@ -43,18 +43,18 @@ class WhatCounts:
             lists={seq: listed for seq, (_, listed) in lists.items()},
             expired=self._expired(records),
         )
-        for each in found.ranges:
+        for range_ in found.ranges:
             try:
-                self.landed_by.check(each.slot, slice_.topic_partition.topic)
+                self.landed_by.check(range_.slot, slice_.topic_partition.topic)
             except Stalled as stalled:
                 if stalled.reason is not Reason.SPEC_INVALID:
                     raise
-                found.faults.append((each.offsets, stalled))
+                found.faults.append((range_.offsets, stalled))
         return found
 
     def _expired(self, records: Sequence[Record]) -> int:
         """Dead letters that slots up to this one name have expired; asked if a REPLAY read some."""
-        if not any(isinstance(each, LettersReplayed) for r in records for each in effects(r)):
+        if not any(isinstance(effect, LettersReplayed) for r in records for effect in effects(r)):
             return -1
         lane = self._history.lane
         return read_expired(lane.slots, lane.group, lane.name).through

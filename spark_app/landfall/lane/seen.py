@@ -41,14 +41,14 @@ class SeenObjects:
         Raises:
             Retry: the store does not answer.
         """
-        unseen = [each for each in objects if not self.has(each)]
+        unseen = [object_ for object_ in objects if not self.has(object_)]
         if not unseen:
             return
         with self._new_pool(min(PARALLEL_LOOKS, len(unseen))) as pool:
-            stats = pool.map(self._found, [each.upload.key for each in unseen])
-            for each, stat in zip(unseen, stats, strict=True):
-                if is_made_by(each.upload, stat):
-                    self._seen.add(_name(each))
+            stats = pool.map(self._found, [object_.upload.key for object_ in unseen])
+            for object_, stat in zip(unseen, stats, strict=True):
+                if is_made_by(object_.upload, stat):
+                    self._seen.add(_name(object_))
 
     def _found(self, key: str) -> ObjectStat | None:
         """The visible object; None also for one that cannot be seen from here."""
@@ -80,7 +80,7 @@ class SeenObjects:
 
     def forget_all_but(self, objects: Iterable[LandedObject]) -> None:
         """Keep only what was seen of these."""
-        self._seen &= {_name(each) for each in objects}
+        self._seen &= {_name(object_) for object_ in objects}
 
 
 def _name(landed: LandedObject) -> tuple[str, str]:

@@ -28,7 +28,7 @@ def finalize(state: State, record: Finalize) -> State:
     Raises:
         ValueError: a horizon is not later than the one before, or not proven by what is landed.
     """
-    if record.delay < 0 or len({each.topic for each in record.entries}) != len(record.entries):
+    if record.delay < 0 or len({entry.topic for entry in record.entries}) != len(record.entries):
         raise ValueError("finalizes a topic twice, or with a negative delay")
     members: dict[str, dict[TopicPartition, Member]] = {e.topic: {} for e in record.entries}
     for tp, member in state.members.items():
@@ -56,15 +56,15 @@ def settled(state: State, record: Record) -> State:
         return state
     pending = state.pending_horizons
     if isinstance(record, Repair):
-        pending = tuple(replace(each, after=record.header.seq) for each in pending)
+        pending = tuple(replace(horizon, after=record.header.seq) for horizon in pending)
     applied = min(state.unapplied, default=state.seq + 1) - 1
     incomplete = topics_with_missing(state) if state.missing else frozenset()
     horizons, left = dict(state.horizons), list[PendingHorizon]()
-    for each in pending:
-        if each.after > applied or each.topic in incomplete:
-            left.append(each)
+    for horizon in pending:
+        if horizon.after > applied or horizon.topic in incomplete:
+            left.append(horizon)
         else:
-            horizons[each.topic] = max(each.until, horizons.get(each.topic, -1))
+            horizons[horizon.topic] = max(horizon.until, horizons.get(horizon.topic, -1))
     is_same = len(left) == len(pending)
     return replace(
         state,

@@ -197,18 +197,18 @@ def effects(record: Record, tp: TopicPartition | None = None) -> Sequence[Effect
         case Commit():
             time = record.header.time
             return [
-                RangeLanded(slot, time, each)
-                for each in record.slices
-                if tp is None or each.piece.topic_partition == tp
+                RangeLanded(slot, time, slice_)
+                for slice_ in record.slices
+                if tp is None or slice_.piece.topic_partition == tp
             ]
         case Replay():
-            return [LettersReplayed(slot, each) for each in record.slices]
+            return [LettersReplayed(slot, slice_) for slice_ in record.slices]
         case Replace():
             return [ObjectsReplaced(slot, record)]
         case Repair():
-            return [ObjectRestored(slot, record.commit, each) for each in record.objects]
+            return [ObjectRestored(slot, record.commit, object_) for object_ in record.objects]
         case Lost():
-            keys = [each.upload.key for each in record.objects]
+            keys = [object_.upload.key for object_ in record.objects]
             return [ObjectGivenUp(slot, record.commit, key) for key in keys]
         case Block():
             return [ObjectMissing(slot, m.commit, key) for m in record.missing for key in m.keys]

@@ -91,12 +91,16 @@ def fold_applied(state: State, body: bytes) -> tuple[State, Visible]:
     due = {*unapplied, *after.missing}
     visible = [(s, o) for s in sorted(after.unapplied) if s <= applied for o in after.unapplied[s]]
     done = {seq: after.replacing[seq] for seq in sorted(after.replacing) if seq <= applied}
-    replaced = tuple((seq, each.listed) for seq, each in done.items())
-    retiring = {seq: replace(each, before=()) for seq, each in done.items() if each.retires_later}
+    replaced = tuple((seq, replacement.listed) for seq, replacement in done.items())
+    retiring = {
+        seq: replace(replacement, before=())
+        for seq, replacement in done.items()
+        if replacement.retires_later
+    }
     totals = after.totals
-    for each in done.values():  # only now: it could be given up before
-        named = each.listed
-        totals = totals.with_replacement(named.retired, named.objects, each.duplicates)
+    for replacement in done.values():  # only now: it could be given up before
+        named = replacement.listed
+        totals = totals.with_replacement(named.retired, named.objects, replacement.duplicates)
     folded = replace(
         after,
         seq=record.header.seq,
@@ -107,7 +111,9 @@ def fold_applied(state: State, body: bytes) -> tuple[State, Visible]:
         else after.changed_seq,
         looked_at=record.header.time if _is_after_look(record) else after.looked_at,
         unapplied=unapplied,
-        replacing={seq: each for seq, each in after.replacing.items() if seq > applied}
+        replacing={
+            seq: replacement for seq, replacement in after.replacing.items() if seq > applied
+        }
         if done
         else after.replacing,
         retiring={**after.retiring, **retiring} if retiring else after.retiring,

@@ -100,15 +100,15 @@ class _List:
     """The objects of data in the list of a REPLACE, by what they are looked up by."""
 
     def __init__(self, record: Replace, listed: ReplacementList) -> None:
-        retire = [each for each in listed.retire if each.landed.kind is ObjectKind.DATA]
+        retire = [object_ for object_ in listed.retire if object_.landed.kind is ObjectKind.DATA]
         self.record = record
         self.listed = listed
         self.back = taken_back(record, listed)
-        self.new = {each.key: each for each in listed.objects}
-        self._by_name = {renamed(each.key, 0): each for each in retire}
+        self.new = {object_.key: object_ for object_ in listed.objects}
+        self._by_name = {renamed(object_.key, 0): object_ for object_ in retire}
         self.by_folder = defaultdict[tuple[str, int], list[DecidedObject]](list)
-        for each in retire:
-            self.by_folder[_folder(each.key)].append(each)
+        for object_ in retire:
+            self.by_folder[_folder(object_.key)].append(object_)
 
     def copied(self, key: str) -> DecidedObject | None:
         """The original of a copied object: it has the same name, but for the plan."""

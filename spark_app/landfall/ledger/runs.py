@@ -45,7 +45,7 @@ def end(state: State, record: Run) -> State:
         slot=record.header.seq,
         work=state.run_work,
     )
-    complete = {each.topic: each.complete for each in record.topics if each.complete >= 0}
+    complete = {entry.topic: entry.complete for entry in record.topics if entry.complete >= 0}
     return replace(
         state,
         runs=(*state.runs, ended)[-KEPT_RUNS:],

@@ -209,7 +209,7 @@ def decode_state(body: bytes) -> State:
         runs=stored.runs,
         run_totals=stored.run_totals,
         run_work=stored.run_work,
-        feeds={each.topic_partition: _feed(each) for each in stored.feeds},
+        feeds={feed.topic_partition: _feed(feed) for feed in stored.feeds},
         replacing=dict(stored.replacing),
         retiring=dict(stored.retiring),
         replaced=dict(stored.replaced),
@@ -252,12 +252,12 @@ def _stored_leasing(leasing: Leasing | None) -> _Leasing | None:
     leases = tuple(
         _Lease(
             slot=slot,
-            holder=each.holder,
-            until=each.until,
-            parts=_by_number(each.parts),
-            request=each.request,
+            holder=lease.holder,
+            until=lease.until,
+            parts=_by_number(lease.parts),
+            request=lease.request,
         )
-        for slot, each in sorted(leasing.open.items(), key=itemgetter(0))
+        for slot, lease in sorted(leasing.open.items(), key=itemgetter(0))
     )
     return _Leasing(leasing.leased_to, leasing.done, leases, leasing.requests)
 
@@ -266,8 +266,8 @@ def _leasing(stored: _Leasing | None) -> Leasing | None:
     if stored is None:
         return None
     leases = {
-        each.slot: OpenLease(each.holder, each.until, dict(each.parts), each.request)
-        for each in stored.open
+        lease.slot: OpenLease(lease.holder, lease.until, dict(lease.parts), lease.request)
+        for lease in stored.open
     }
     return Leasing(stored.leased_to, stored.done, leases, stored.requests)
 

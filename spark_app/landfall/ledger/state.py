@@ -351,7 +351,10 @@ class State:
     def decided_horizons(self) -> Mapping[str, int]:
         """The event time (ms) up to which each topic is decided to be complete."""
         # A topic's horizons only grow, and the oldest comes first.
-        return {**self.horizons, **{each.topic: each.until for each in self.pending_horizons}}
+        return {
+            **self.horizons,
+            **{horizon.topic: horizon.until for horizon in self.pending_horizons},
+        }
 
     def horizon(self, topic: str) -> int:
         """The event time (ms) up to which a topic is decided to be complete; -1 for none."""

@@ -266,7 +266,7 @@ def wrong_parts(
     if numbers != sorted({*numbers}) or (numbers and numbers[0] < 0):
         return f"parts {numbers} are not in order, each once"
     counts = [(part.landed, part.filtered, part.dead_lettered) for part in parts]
-    if any(min(each) < 0 or not any(each) for each in counts):
+    if any(min(counts_of_part) < 0 or not any(counts_of_part) for counts_of_part in counts):
         return "counts a part without records"
     sums = tuple(map(sum, zip(*counts, strict=True))) or (0, 0, 0)
     if sums != counted:

@@ -154,11 +154,14 @@ def total(folders: Iterable[FolderDifference]) -> FolderDifference:
     some = list(folders)
     old, new = (
         Amount(sum(a.objects for a in s), sum(a.rows for a in s), sum(a.bytes for a in s))
-        for s in ([each.old for each in some], [each.new for each in some])
+        for s in ([difference.old for difference in some], [difference.new for difference in some])
     )
-    only_old, only_new = sum(each.only_old for each in some), sum(each.only_new for each in some)
-    moved = sum(each.moved_sum for each in some) % _MODULUS
-    damaged = tuple(why for each in some for why in each.damaged)
+    only_old, only_new = (
+        sum(difference.only_old for difference in some),
+        sum(difference.only_new for difference in some),
+    )
+    moved = sum(difference.moved_sum for difference in some) % _MODULUS
+    damaged = tuple(why for difference in some for why in difference.damaged)
     return FolderDifference(
         folder="",
         old=old,
@@ -177,7 +180,7 @@ def _difference(
     sample: int,
 ) -> FolderDifference:
     damaged = dict[str, str]()
-    hashes = [_hashes(*each, damaged) for each in (old, new)]
+    hashes = [_hashes(*side, damaged) for side in (old, new)]
     only_old, only_new = _only(*hashes), _only(*reversed(hashes))
     return FolderDifference(
         folder=folder,
@@ -229,8 +232,8 @@ def _only(one: Hashes, other: Hashes) -> _Only:
 
 def _hashes(lane: ComparedLane, files: Sequence[File], damaged: dict[str, str]) -> Hashes:
     found = [
-        np.fromiter(map(hash, _identities(each.batch, typed=each.typed)), np.int64)
-        for each in _batches(lane, files, damaged)
+        np.fromiter(map(hash, _identities(chunk.batch, typed=chunk.typed)), np.int64)
+        for chunk in _batches(lane, files, damaged)
     ]
     return np.concatenate([np.empty(0, np.int64), *found])
 
@@ -240,12 +243,12 @@ def _samples(
 ) -> Iterator[RowSample]:
     """The first rows with these hashes."""
     given, left = Counter[int](), min(count, only.total)
-    for each in _batches(lane, files, {}) if left else ():
-        for at, identity in enumerate(_identities(each.batch, typed=each.typed)):
+    for chunk in _batches(lane, files, {}) if left else ():
+        for index, identity in enumerate(_identities(chunk.batch, typed=chunk.typed)):
             value = hash(identity)
             if given[value] < only.count(value):
                 given[value] += 1
-                yield _sample(each.file, int(each.numbers[at]), each.batch.slice(at, 1))
+                yield _sample(chunk.file, int(chunk.numbers[index]), chunk.batch.slice(index, 1))
                 left -= 1
                 if not left:
                     return

@@ -85,13 +85,13 @@ class LandedGroup:
         return self._through
 
     def _take(self, stretch: Stretch) -> None:
-        new = [visible for each in stretch.replaced for visible in each.objects]
+        new = [visible for replacement in stretch.replaced for visible in replacement.objects]
         for visible in sorted((*stretch.objects, *new), key=lambda visible: visible.slot):
             self._files.setdefault(_topic(visible), []).append(self._file(visible))
         self._new.update(visible.key for visible in new)
-        for each in stretch.replaced:
-            at = (each.slot, each.record)
-            self._retired |= dict.fromkeys((o.upload.key for o in each.retired), at)
+        for replacement in stretch.replaced:
+            at = (replacement.slot, replacement.record)
+            self._retired |= dict.fromkeys((o.upload.key for o in replacement.retired), at)
 
     def last_slot(self) -> int:
         """The last slot of the ledger now, from its last snapshot on; -1 if nothing is landed.

@@ -60,7 +60,7 @@ def schema_of(body: Bytes, output: Output) -> pa.Schema:
                 return OPEN[output.format](body.seekable()).schema
             case "Avro":
                 with body.stream() as stream:
-                    return next((each.schema for each in avro.batches(stream)), pa.schema([]))
+                    return next((batch.schema for batch in avro.batches(stream)), pa.schema([]))
             case other:
                 return _WITHOUT_COLUMNS.get(other, _RECORDS)
 

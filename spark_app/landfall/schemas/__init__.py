@@ -45,7 +45,9 @@ class RegisteredSchema:
     @property
     def size(self) -> int:
         """How many characters it has, with its references."""
-        return len(self.text) + sum(len(each.name) + len(each.text) for each in self.references)
+        return len(self.text) + sum(
+            len(reference.name) + len(reference.text) for reference in self.references
+        )
 
 
 @dataclass(frozen=True, slots=True)

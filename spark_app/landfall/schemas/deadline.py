@@ -47,9 +47,9 @@ def pool_until(seconds: float, **options: Any) -> Iterator[urllib3.PoolManager]:
 
     def cut() -> None:
         expired.set()
-        for each in opened:
+        for connection in opened:
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
     timer = Timer(seconds, cut)
     timer.daemon = True
@@ -62,8 +62,8 @@ def pool_until(seconds: float, **options: Any) -> Iterator[urllib3.PoolManager]:
             raise urllib3.exceptions.TimeoutError(f"no whole answer within {seconds:g} s")
     finally:
         timer.cancel()
-        for each in opened:
-            each.close()
+        for connection in opened:
+            connection.close()
 
 
 def _noted(opened: socket.socket, among: list[socket.socket]) -> socket.socket:

@@ -357,7 +357,9 @@ class _SchemaCount:
             return 1
         if id(schema) not in self.known:
             self.known[id(schema)] = 0  # while it is being counted
-            inner = sum(self.of(each, inside) for each, inside in self._inner(schema, document))
+            inner = sum(
+                self.of(subschema, inside) for subschema, inside in self._inner(schema, document)
+            )
             self.known[id(schema)] = 1 + inner
         return self.known[id(schema)]
 
@@ -368,12 +370,12 @@ class _SchemaCount:
         for key in _LISTS:
             several = schema.get(key)
             if isinstance(several, list):
-                yield from ((each, document) for each in several)
+                yield from ((subschema, document) for subschema in several)
         yield from ((schema[key], document) for key in _SINGLE if key in schema)
         for key in _BY_NAME:
             named = schema.get(key)
             if isinstance(named, dict):
-                yield from ((each, document) for each in named.values())
+                yield from ((subschema, document) for subschema in named.values())
         for key in _REFERENCES:
             if isinstance(target := schema.get(key), str):
                 yield from self._target(target, document)

@@ -270,7 +270,7 @@ class _OfMessage:
             arrays.append(pa.nulls(rows, column.type))
             if not column.nullable:
                 errors = dict.fromkeys(range(rows), f"column {column.name}: null") | errors
-        fields = [pa.field(each.name, each.type) for each in self.wanted.schema]
+        fields = [pa.field(column.name, column.type) for column in self.wanted.schema]
         return pa.record_batch(arrays, schema=pa.schema(fields)), errors
 
 

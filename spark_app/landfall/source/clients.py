@@ -132,8 +132,8 @@ class NativeClient:
             groups, failed = self._consumer.fetch(max_messages, int(_POLL_SECONDS * 1000))
         self._track()
         messages = {
-            (topic, partition): Messages.of(NativeFetched(found))
-            for topic, partition, found in groups
+            (topic, partition): Messages.of(NativeFetched(batch))
+            for topic, partition, batch in groups
         }
         errors = [
             FetchError(KafkaError(code, message), (topic, partition), offset)

@@ -66,7 +66,11 @@ def names_below(url: str, keys: frozenset[tuple[str, str]]) -> tuple[str, ...]:
     """Return the sorted names of the objects below ``s3://BUCKET/PREFIX``; the rest is left out."""
     bucket, _, prefix = url.removeprefix("s3://").partition("/")
     root = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-    below = (key.removeprefix(root) for at, key in keys if at == bucket and key.startswith(root))
+    below = (
+        key.removeprefix(root)
+        for key_bucket, key in keys
+        if key_bucket == bucket and key.startswith(root)
+    )
     return tuple(sorted(filter(None, below)))
 
 

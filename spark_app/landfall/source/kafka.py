@@ -98,13 +98,13 @@ class OffsetLookup:
         """Add what is found to ``offsets``; return the errors of the rest."""
         errors = {}
         asked = [Position(tp.topic, tp.partition, query) for tp in tps]
-        for tp, found in zip(tps, self._client.offsets_for_times(asked, seconds), strict=True):
-            if found.partition != tp.partition or found.topic != tp.topic:
-                raise AssertionError(f"asked for {tp}, got {found.topic}/{found.partition}")
-            if found.error is None:
-                offsets[tp] = found.offset
+        for tp, answer in zip(tps, self._client.offsets_for_times(asked, seconds), strict=True):
+            if answer.partition != tp.partition or answer.topic != tp.topic:
+                raise AssertionError(f"asked for {tp}, got {answer.topic}/{answer.partition}")
+            if answer.error is None:
+                offsets[tp] = answer.offset
             else:
-                errors[tp] = translate_error(found.error, str(tp))
+                errors[tp] = translate_error(answer.error, str(tp))
         return errors
 
     def _ask_leaders(
@@ -250,8 +250,10 @@ class KafkaLog:
         enough = {AclOperation.READ, AclOperation.ALL}
         return [
             name
-            for name, found in sorted(allowed.items())
-            if found and found.authorized_operations and not enough & {*found.authorized_operations}
+            for name, description in sorted(allowed.items())
+            if description
+            and description.authorized_operations
+            and not enough & {*description.authorized_operations}
         ]
 
     def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:

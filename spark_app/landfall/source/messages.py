@@ -251,18 +251,18 @@ class Fetch:
         errors: list[FetchError] = []
         if any(map(Message.error, found)):
             errors = [
-                FetchError(error, (each.topic(), each.partition()), each.offset())
-                for each in found
-                if (error := each.error()) is not None
+                FetchError(error, (message.topic(), message.partition()), message.offset())
+                for message in found
+                if (error := message.error()) is not None
             ]
-            found = [each for each in found if each.error() is None]
+            found = [message for message in found if message.error() is None]
         topics, partitions = set(map(Message.topic, found)), set(map(Message.partition, found))
         if len(topics) == len(partitions) == 1:
             groups = {(topics.pop(), partitions.pop()): found}
         else:
             groups = defaultdict(list)
-            for each in found:
-                groups[each.topic(), each.partition()].append(each)
+            for message in found:
+                groups[message.topic(), message.partition()].append(message)
         return cls(
             {place: Messages.of(PythonFetched.of(group)) for place, group in groups.items()}, errors
         )

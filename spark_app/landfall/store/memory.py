@@ -512,9 +512,9 @@ class MemoryFiles:
         with self._lock:
             found = sorted(n for n in self._files if n.startswith(prefix) and n > after)
             listed = [self._files[name][0] for name in found]
-        for count, each in enumerate(listed):
+        for count, file in enumerate(listed):
             self.requests["files"] += count % 1000 == 0
-            yield each
+            yield file
         self.requests["files"] += not listed
 
     def find(self, name: str) -> ListedFile | None:

@@ -85,9 +85,9 @@ def probe_replacing(store: Store, name: str) -> None:
     store.complete(upload)
     copy = copied(store=store, source=key, size=upload.size, key=f"{key}-copy", token=name)
     store.complete(copy)
-    for each in (upload, copy):
-        store.retire(each)
-        _require(store.stat(each.key) is None, "a deleted object is still there")
+    for object_ in (upload, copy):
+        store.retire(object_)
+        _require(store.stat(object_.key) is None, "a deleted object is still there")
 
 
 def _delete(store: Store, keys: Sequence[str]) -> None:
@@ -140,7 +140,7 @@ def _check_taken_slot(store: Store, key: str) -> None:
     )
     _require(store.read(key) == before, "a create of an existing key replaced it")
     _require(
-        key in {found.key for found in store.list_after(key)}, "a created key is not in the listing"
+        key in {stat.key for stat in store.list_after(key)}, "a created key is not in the listing"
     )
 
 
@@ -150,7 +150,7 @@ def _check_listing(store: Store, prefix: str) -> None:
     for key in reversed(keys):
         store.create(key, b"x")
     for after, expected in (("", keys), (keys[0], keys[1:]), (keys[1], keys[2:])):
-        found = [each.key for each in store.list_after(prefix, after)]
+        found = [stat.key for stat in store.list_after(prefix, after)]
         _require(
             found == expected, f"a listing is not in the order of keys: {found}, not {expected}"
         )

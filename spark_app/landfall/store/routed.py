@@ -162,10 +162,10 @@ class RoutedStore:
         parts = list[Iterator[ObjectStat]]()
         if not self.is_apart or routing.ledger_may_have(prefix):
             found = self.ledger.list_after(prefix, after)
-            parts.append(each for each in found if self._share(each.key) == _LEDGER)
+            parts.append(stat for stat in found if self._share(stat.key) == _LEDGER)
         if self.is_apart and routing.objects_may_have(prefix):
             found = self.objects.list_after(prefix, after)
-            parts.append(each for each in found if self._share(each.key) == _OBJECTS)
+            parts.append(stat for stat in found if self._share(stat.key) == _OBJECTS)
         parts += self._in_places(prefix, lambda store: store.list_after(prefix, after))
         yield from heapq.merge(*parts, key=lambda each: each.key.encode())
 
@@ -230,8 +230,8 @@ class RoutedStore:
         for upload in self.objects.open_uploads(prefix):
             if not self.routing.place_of(upload.key):
                 yield upload
-        for found in self._in_places(prefix, lambda store: store.open_uploads(prefix)):
-            yield from found
+        for uploads in self._in_places(prefix, lambda store: store.open_uploads(prefix)):
+            yield from uploads
 
     # -------------------------------------------------------------------------------------- objects
 
@@ -255,7 +255,7 @@ class RoutedStore:
     def advice(self) -> Sequence[str]:
         """Return what to change in the settings of the stores."""
         stores = [self.ledger] * self.is_apart + [*self._uploads]
-        return [each for s in stores if isinstance(s, GivesAdvice) for each in s.advice()]
+        return [hint for s in stores if isinstance(s, GivesAdvice) for hint in s.advice()]
 
     # --------------------------------------------------------------------------------------- shares
 
@@ -277,6 +277,6 @@ class RoutedStore:
         self, place: str, prefix: str, listing: Callable[[Store], Iterator[Listed]]
     ) -> Iterator[Listed]:
         with self._letters(place, prefix) as store:
-            for each in listing(store):
-                if self.routing.place_of(each.key) == place:
-                    yield each
+            for item in listing(store):
+                if self.routing.place_of(item.key) == place:
+                    yield item

@@ -48,9 +48,9 @@ def miscounted(store: Store, landed: ObjectsOfSpec) -> Iterator[Miscounted]:
         Retry: the store does not answer.
     """
     specs = TopicSpecs.of(landed.group.spec)
-    for each in landed.objects:
-        topic = object_names.parse_key(each.upload.key).topic
-        problem = _problem(store, specs, topic, each)
+    for object_ in landed.objects:
+        topic = object_names.parse_key(object_.upload.key).topic
+        problem = _problem(store, specs, topic, object_)
         if problem:
             yield Miscounted(topic, problem)
 
@@ -59,10 +59,10 @@ def in_shares(landed: ObjectsOfSpec, count: int) -> Iterator[ObjectsOfSpec]:
     """The objects in at most so many shares of about the same number of bytes."""
     shares: list[list[LandedObject]] = [[] for _ in range(max(1, min(count, len(landed.objects))))]
     loads = [0] * len(shares)
-    for each in sorted(landed.objects, key=lambda landed: -landed.upload.size):
+    for object_ in sorted(landed.objects, key=lambda landed: -landed.upload.size):
         least = loads.index(min(loads))
-        shares[least].append(each)
-        loads[least] += each.upload.size
+        shares[least].append(object_)
+        loads[least] += object_.upload.size
     yield from (ObjectsOfSpec(landed.group, tuple(share)) for share in shares if share)
 
 

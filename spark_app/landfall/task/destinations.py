@@ -38,7 +38,7 @@ class Destinations:
         occupied = [self._occupied(partition) for partition, _ in chunk.chosen]
         if not any(occupied):
             return chunk
-        bad = {each.row: each for each in chunk.bad}
+        bad = {record.row: record for record in chunk.bad}
         for (_, rows), why in zip(chunk.chosen, occupied, strict=True):
             if why:
                 for row in np.searchsorted(records.offsets, rows.offsets).tolist():

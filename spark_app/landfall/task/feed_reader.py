@@ -77,7 +77,7 @@ class FeedReader:
         """The lists with the parts of all slices that will be read next."""
         self._named = tuple(named)
         wanted = {listed for _, listed in self._named}
-        self._read = {each: parts for each, parts in self._read.items() if each in wanted}
+        self._read = {list_: parts for list_, parts in self._read.items() if list_ in wanted}
 
     def close(self) -> None:
         """Do nothing: connections to stores need not be closed."""
@@ -127,14 +127,14 @@ class FeedReader:
         feed, row = self._feeds[tp.topic], 0
         modified = _EPOCH + timedelta(milliseconds=part.modified)
         file = VersionedFile(feed.source, ListedFile(part.name, part.etag, part.size, modified))
-        for found in self._as_unreadable(
+        for batch in self._as_unreadable(
             feed.source, part, feed.reader.read(file, FilePart(part.start, part.end))
         ):
-            if row + len(found) > SPAN:
+            if row + len(batch) > SPAN:
                 raise UnreadableFileError(part.name, part.start, f"more than {SPAN} rows in a part")
-            if row + len(found) > skip:
-                yield max(row, skip), found if row >= skip else _from_row(found, skip - row)
-            row += len(found)
+            if row + len(batch) > skip:
+                yield max(row, skip), batch if row >= skip else _from_row(batch, skip - row)
+            row += len(batch)
 
     @staticmethod
     def _as_unreadable(
@@ -167,7 +167,7 @@ class FeedReader:
 
     def _part(self, tp: TopicPartition, number: int) -> ListedPart:
         lists = (listed for of, listed in self._named if of == tp)
-        named = next((each for each in lists if each.first <= number < each.end), None)
+        named = next((list_ for list_ in lists if list_.first <= number < list_.end), None)
         if named is None:
             raise Stalled(Reason.LEDGER_BROKEN, f"{tp}: no list is known that has part {number}")
         if named not in self._read:
@@ -194,7 +194,7 @@ def _gives_others(source: SourceFiles, refused: str) -> bool:
 
 
 def _from_row(found: FileRecords, row: int) -> FileRecords:
-    errors = {at - row: why for at, why in found.errors.items() if at >= row}
+    errors = {index - row: why for index, why in found.errors.items() if index >= row}
     keys = None if found.keys is None else found.keys[row:]
     return FileRecords(found.positions[row:], lambda: found.values[row:], keys, errors=errors)
 

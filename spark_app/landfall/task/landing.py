@@ -330,8 +330,8 @@ class _SliceLanding:
         buffer = PayloadRulesBuffer() if self._has_payload_rules else RowBuffer()
         outputs = Outputs(budget, self._slice.offsets.start, self._open, buffer)
         stored = self._partitioner.stored  # what is wrong with the spec shows before any reading
-        for found in chunks:
-            records, chunk = self._partition(found, outputs)
+        for chunk_records in chunks:
+            records, chunk = self._partition(chunk_records, outputs)
             if stored is not None:
                 # Before the result names them.
                 self._schemas |= {stored.keep(used) for used in chunk.used}
@@ -344,7 +344,7 @@ class _SliceLanding:
             outputs.free_memory()
             self._counts.saw(records, chunk)
             is_enough = limits is not None and self._counts.input_bytes >= limits.input_bytes
-            if is_enough or len(records) < len(found):
+            if is_enough or len(records) < len(chunk_records):
                 self._end_at(int(records.offsets[-1]) + 1)
                 break
         return outputs.seal()

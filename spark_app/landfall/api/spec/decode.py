@@ -537,20 +537,20 @@ class Decode(Model):
         Raises:
             ValueError: a column contradicts it; the validation of the spec asks.
         """
-        return tuple(_as_event_time(each, each.path, self.timestamp) for each in self.columns)
+        return tuple(_as_event_time(column, column.path, self.timestamp) for column in self.columns)
 
     def key_columns(self) -> tuple[Column, ...]:
         """Return the columns of keys, as ``payload_columns`` does."""
         columns = self.key.columns if self.key else ()
         return tuple(
-            _as_event_time(each, ("", "key", *each.path), self.timestamp) for each in columns
+            _as_event_time(column, ("", "key", *column.path), self.timestamp) for column in columns
         )
 
     def typed_headers(self) -> tuple[Column, ...]:
         """Return ``header_columns``, as ``payload_columns`` does."""
         return tuple(
-            _as_event_time(each, ("", "header", ".".join(each.path)), self.timestamp)
-            for each in self.header_columns
+            _as_event_time(header, ("", "header", ".".join(header.path)), self.timestamp)
+            for header in self.header_columns
         )
 
 
@@ -559,7 +559,7 @@ def _as_event_time(column: Column, path: tuple[str, ...], event: Timestamp | Non
     if event is None:
         return column
     if column.type is ColumnType.STRUCT:
-        fields = (_as_event_time(each, (*path, each.key), event) for each in column.fields)
+        fields = (_as_event_time(field, (*path, field.key), event) for field in column.fields)
         return column.model_copy(update={"fields": tuple(fields)})
     return with_event_time(column, column.name, event) if path == event.path else column
 
@@ -577,14 +577,14 @@ def with_event_time(declared: _Typed, name: str, event: Timestamp) -> _Typed:
     """
     if declared.type is not ColumnType.TIMESTAMP:
         return declared
-    times = {each: getattr(event, each) for each in _OF_TIMES}
-    for each, of_event in times.items():
-        own = getattr(declared, each)
+    times = {setting: getattr(event, setting) for setting in _OF_TIMES}
+    for setting, of_event in times.items():
+        own = getattr(declared, setting)
         if own is not None and own != of_event:
             raise ValueError(
-                f"{name}: {each} {own}, but decode.timestamp reads the same field "
-                f"{event.field!r} with {each} {of_event}: a field has one time, so give both the "
-                "same, or leave the column's out"
+                f"{name}: {setting} {own}, but decode.timestamp reads the same field "
+                f"{event.field!r} with {setting} {of_event}: a field has one time, so give both "
+                "the same, or leave the column's out"
             )
     if event.is_yearless:
         return declared

@@ -147,7 +147,7 @@ class GroupSpec(Model):
     def _hdfs_has_one_user(self) -> "GroupSpec":
         # The client takes the user from the environment, so it holds for the whole process.
         users = {root.hdfs.user for root in self.roots if root.kind == "hdfs"}
-        users |= {each.hdfs.user for each in self.source.places if each.access_field == "hdfs"}
+        users |= {place.hdfs.user for place in self.source.places if place.access_field == "hdfs"}
         if len(users) > 1:
             names = ", ".join(sorted(user or "none" for user in users))
             raise ValueError(f"hdfs.user: must be the same in all sections of HDFS: {names}")

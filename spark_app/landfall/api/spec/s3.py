@@ -209,5 +209,7 @@ class S3(S3Access, StoreAccess):
 def _check_tag(what: str, text: str, lengths: range) -> None:
     if len(text) not in lengths:
         raise ValueError(f"{what} has {len(text)} characters, not {lengths[0]} to {lengths[-1]}")
-    if not all(unicodedata.category(each)[0] in "LNZ" or each in "_.:/=+-@" for each in text):
+    if not all(
+        unicodedata.category(character)[0] in "LNZ" or character in "_.:/=+-@" for character in text
+    ):
         raise ValueError(f"{what} may have letters, digits, spaces and _ . : / = + - @ only")

@@ -84,7 +84,7 @@ class Schedule(Model):
             now: the time.
         """
         found = takewhile(lambda each: each.due <= now, self.ranges(after, now))
-        yield from (each.until for each in found)
+        yield from (range_.until for range_ in found)
 
     def ranges(self, after: datetime | None, now: datetime) -> Iterator[ScheduledRange]:
         """The ranges that follow one, in order and without an end: also future ones.

@@ -133,8 +133,8 @@ def _numbers(condition: Any) -> Iterator[tuple[str, ...]]:
         case Not():
             yield from _numbers(condition.condition)
         case All() | Some():
-            for each in condition.conditions:
-                yield from _numbers(each)
+            for operand in condition.conditions:
+                yield from _numbers(operand)
         case OneOf() if not isinstance(condition.values[0], str | bool):
             yield condition.path
         case Ordered() if not isinstance(condition.value, str):

@@ -87,7 +87,9 @@ def lines(group: ConsumerGroup, written: Mapping[str, Any], topic: str) -> Itera
             )
             limits.insert(0, (f"{name}.overrides[{found}]", at))
         yield from _block(name, section, _Places(limits), "")
-    if publishers := [_publisher(each) for each in group.spec.publish if each.selects(topic)]:
+    if publishers := [
+        _publisher(publisher) for publisher in group.spec.publish if publisher.selects(topic)
+    ]:
         yield from _block("publish", publishers, _Places([("group", written)]), "")
 
 
@@ -102,8 +104,8 @@ class _Places:
     documents: Sequence[tuple[str, object]]
 
     def within(self, name: str) -> "_Places":
-        inner = [(at, d.get(name)) for at, d in self.documents if isinstance(d, Mapping)]
-        return _Places([(at, value) for at, value in inner if value is not None])
+        inner = [(place, d.get(name)) for place, d in self.documents if isinstance(d, Mapping)]
+        return _Places([(place, value) for place, value in inner if value is not None])
 
     @property
     def source(self) -> str:
@@ -112,7 +114,7 @@ class _Places:
     @property
     def source_of_nothing(self) -> str:
         """The source of an empty mapping: filled ones have not been inherited."""
-        return next((at for at, document in self.documents if document == {}), "default")
+        return next((place for place, document in self.documents if document == {}), "default")
 
 
 def _block(name: str, value: object, places: _Places, indent: str) -> Iterator[str]:

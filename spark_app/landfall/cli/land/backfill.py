@@ -79,7 +79,7 @@ class OpenBackfill:
 
     def check_landed(self, landed: LandedNow) -> None:
         """Raise ``Stalled`` unless the side lane has landed exactly its ranges."""
-        ids = [(each.topic_partition, each.topic_id) for each in self.plan.ranges]
+        ids = [(range_.topic_partition, range_.topic_id) for range_ in self.plan.ranges]
         check_landed(landed, self.plan.slices, ids)
 
 
@@ -162,7 +162,7 @@ def _show_plan(opened: OpenBackfill, plan: SidePlan, found: Backfill) -> None:
     out = console.out()
     out.print(table)
     retiring = plan.retiring
-    folders = {output_partition(each.key) for each in found.of(ObjectKind.DATA)}
+    folders = {output_partition(object_.key) for object_ in found.of(ObjectKind.DATA)}
     facts = {
         "objects": console.count(retiring.objects),
         "rows": console.count(retiring.rows),

@@ -48,7 +48,7 @@ def backfill_compare(arguments: argparse.Namespace) -> ExitCode:
         print(msgspec.json.encode(_document(opened.name, found)).decode())
     else:
         _show(found)
-    is_same = all(each.is_same for each in found)
+    is_same = all(difference.is_same for difference in found)
     return ExitCode.OK if is_same else ExitCode.FAULT
 
 
@@ -65,7 +65,7 @@ def compared(opened: OpenBackfill, sample: int) -> Iterator[FolderDifference]:
             Reason.SPEC_INVALID,
             f"backfill: {opened.name} is promoted, in slot {slot}: what is live is what it landed",
         )
-    ids = [(each.topic_partition, each.topic_id) for each in plan.ranges]
+    ids = [(range_.topic_partition, range_.topic_id) for range_ in plan.ranges]
     found = promotion(
         live=live, side=side, slices=plan.slices, topic_ids=ids, planned_at=plan.read_through
     )
@@ -74,7 +74,7 @@ def compared(opened: OpenBackfill, sample: int) -> Iterator[FolderDifference]:
     old = replace(
         _lane(opened.live.store, spec, live, concerned),
         may_be_damaged=True,
-        chosen={each.key: _rows_inside(each, found) for each in found.cut},
+        chosen={object_.key: _rows_inside(object_, found) for object_ in found.cut},
     )
     new = _lane(opened.store, opened.spec, side, side.objects.values())
     return differences(old, new, sample)
@@ -99,13 +99,13 @@ def _lane(
 
     files = [
         File(
-            key=each.key,
-            slot=each.decided.slot,
-            rows=each.landed.rows,
-            size=each.landed.upload.size,
-            spec=landed.specs.get(each.generation, ""),
+            key=object_.key,
+            slot=object_.decided.slot,
+            rows=object_.landed.rows,
+            size=object_.landed.upload.size,
+            spec=landed.specs.get(object_.generation, ""),
         )
-        for each in objects
+        for object_ in objects
     ]
     return ComparedLane(store, files, made_by)
 
@@ -113,15 +113,17 @@ def _lane(
 def totals(compared: Iterable[FolderDifference]) -> tuple[FolderDifference, FolderDifference]:
     """All folders of data together, and all of dead letters."""
     some = list(compared)
-    letters = [each for each in some if each.has_dead_letters]
-    return total(each for each in some if not each.has_dead_letters), total(letters)
+    letters = [difference for difference in some if difference.has_dead_letters]
+    return total(difference for difference in some if not difference.has_dead_letters), total(
+        letters
+    )
 
 
 def _show(compared: list[FolderDifference]) -> None:
     names = ("OUTPUT PARTITION", ">ROWS", ">NEW", ">ONLY OLD", ">ONLY NEW")
     table = console.table(*names, ">OBJECTS", ">NEW", ">BYTES", ">NEW")
-    for each in compared:
-        _add_row(table, each.folder, each)
+    for difference in compared:
+        _add_row(table, difference.folder, difference)
     data, letters = totals(compared)
     _add_row(table, "all data", data)
     _add_row(table, "all dead letters", letters)
@@ -130,8 +132,8 @@ def _show(compared: list[FolderDifference]) -> None:
     out.print(_summary(data, letters))
     for why in (*data.damaged, *letters.damaged):
         out.print(f"old  {escape(why)}")
-    for each in compared:
-        for title, samples in (("old", each.old_sample), ("new", each.new_sample)):
+    for difference in compared:
+        for title, samples in (("old", difference.old_sample), ("new", difference.new_sample)):
             for sample in samples:
                 out.print(f"{title}  {escape(as_text(sample))}")
 
@@ -168,7 +170,9 @@ def _document(name: str, compared: list[FolderDifference]) -> Mapping[str, objec
         "moved": data.has_moved,
         "data": _amounts(data),
         "dead_letters": _amounts(letters),
-        "folders": [{"folder": each.folder, **_with_samples(each)} for each in compared],
+        "folders": [
+            {"folder": difference.folder, **_with_samples(difference)} for difference in compared
+        ],
     }
 
 

@@ -254,7 +254,7 @@ def _message(status: Status) -> str:
 def compared_report(before: BackfillReport, found: list[FolderDifference]) -> BackfillReport:
     """The report after the comparison."""
     data, letters = totals(found)
-    folders = [each for each in found if not each.has_dead_letters]
+    folders = [difference for difference in found if not difference.has_dead_letters]
     old, new = data.old, data.new
     rows = RowCounts(old=old.rows, new=new.rows, only_old=data.only_old, only_new=data.only_new)
     return before.changed(
@@ -263,7 +263,7 @@ def compared_report(before: BackfillReport, found: list[FolderDifference]) -> Ba
         dead_letters=OldAndNew(old=letters.old.rows, new=letters.new.rows),
         bytes=OldAndNew(old=old.bytes, new=new.bytes),
         output_partitions=len(folders),
-        differing=sum(not each.is_same for each in folders),
+        differing=sum(not difference.is_same for difference in folders),
         sample=tuple(_samples(found))[:MAX_SAMPLES],
         reason="",
         message=_result(data, letters),
@@ -271,9 +271,9 @@ def compared_report(before: BackfillReport, found: list[FolderDifference]) -> Ba
 
 
 def _samples(found: list[FolderDifference]) -> Iterator[str]:
-    for each in found:
-        yield from (f"damaged  {why}" for why in each.damaged)
-        for title, samples in (("old", each.old_sample), ("new", each.new_sample)):
+    for difference in found:
+        yield from (f"damaged  {why}" for why in difference.damaged)
+        for title, samples in (("old", difference.old_sample), ("new", difference.new_sample)):
             for sample in samples:
                 line = f"{title}  {as_text(sample)}"
                 yield line if len(line) <= MAX_SAMPLE else f"{line[: MAX_SAMPLE - 1]}…"

@@ -178,7 +178,7 @@ class Outcomes:
         if record.instead != -1:
             self._superseded[record.instead] = slot
         target = self.undone_by(record)
-        gone = {folder for each in undone for folder in each.folders}
+        gone = {folder for undoing in undone for folder in undoing.folders}
         in_force = tuple(folder for folder in record.folders if folder not in gone)
         if target != -1 and superseded is None and in_force:
             self._undone.setdefault(target, []).append(Undoing(slot, in_force))
@@ -198,8 +198,8 @@ def _outcome_text(outcome: ReplaceOutcome) -> str:
     text = f"; undoes slot {outcome.undoes}" if outcome.undoes is not None else ""
     text += "" if outcome.applied else "; not applied yet"
     if outcome.undone:
-        slots = ", ".join(str(each.slot) for each in outcome.undone)
-        folders = {folder for each in outcome.undone for folder in each.folders}
+        slots = ", ".join(str(undoing.slot) for undoing in outcome.undone)
+        folders = {folder for undoing in outcome.undone for folder in undoing.folders}
         text += f"; undone in slot {slots} ({_named(folders)})"
     return text
 

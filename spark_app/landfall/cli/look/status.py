@@ -373,7 +373,9 @@ def _show_problems(progress: GroupProgress) -> None:
 
 def _errors(progress: GroupProgress) -> Iterator[tuple[str, str]]:
     """Yield the problems of the group as a whole."""
-    yield from ((each.name, each.error) for each in progress.publishers if each.error)
+    yield from (
+        (publisher.name, publisher.error) for publisher in progress.publishers if publisher.error
+    )
     for topic in progress.missing_topics:
         yield Reason.TOPIC_MISSING, f"there is no topic {topic}"
     if progress.source_error:
@@ -409,9 +411,9 @@ def _by_horizon(complete_until: Mapping[str, str]) -> object:
 
 def _by_publisher(publishers: Collection[PublisherProgress]) -> object:
     shown = console.table("publisher", "type", ">slot", ">slots behind")
-    for each in publishers:
-        slot, lag = (None, None) if each.error else (each.slot, each.lag_slots)
-        names = (escape(each.name), escape(each.type))
+    for publisher in publishers:
+        slot, lag = (None, None) if publisher.error else (publisher.slot, publisher.lag_slots)
+        names = (escape(publisher.name), escape(publisher.type))
         shown.add_row(*names, _number(slot), _number(lag))
     return shown
 

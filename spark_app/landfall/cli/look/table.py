@@ -100,8 +100,11 @@ def table(arguments: argparse.Namespace) -> ExitCode:
     found = read_tables(opened, arguments.names, datetime.now(UTC))
     if arguments.json:
         publishers = [
-            {**asdict(each), "tables": each.tables and [one.document() for one in each.tables]}
-            for each in found.publishers
+            {
+                **asdict(report),
+                "tables": report.tables and [one.document() for one in report.tables],
+            }
+            for report in found.publishers
         ]
         document = {**asdict(found), "publishers": publishers}
         console.out().print(msgspec.json.encode(document).decode(), markup=False)
@@ -116,7 +119,7 @@ def read_tables(opened: GroupStore, names: Sequence[str], now: datetime) -> Grou
     Raises:
         Stalled, Retry, NothingToCheck: as ``table``.
     """
-    entries = [each for each in opened.publishers(names) if names or _has_tables(each)]
+    entries = [entry for entry in opened.publishers(names) if names or _has_tables(entry)]
     if not entries:
         raise console.NothingToCheck(f"the group {opened.name} publishes no tables")
     state = opened.lane.read()
@@ -129,7 +132,7 @@ def read_tables(opened: GroupStore, names: Sequence[str], now: datetime) -> Grou
         slots=state.seq + 1,
         time=now,
         small_bytes=small,
-        publishers=tuple(_publisher(opened, each, state, question) for each in entries),
+        publishers=tuple(_publisher(opened, entry, state, question) for entry in entries),
     )
 
 
@@ -157,7 +160,7 @@ def _publisher(
         if isinstance(built, HasTables):
             follower = Context(opened.group, entry, LANE, opened.store).follower()
             found = built.health(follower, question)
-            tables = tuple(_with_lags(each, state, question.now) for each in found)
+            tables = tuple(_with_lags(health, state, question.now) for health in found)
     except LandfallError as error:
         return PublisherReport(
             entry.name, entry.type, error=str(error), needs_action=isinstance(error, Stalled)
@@ -172,12 +175,16 @@ def _with_lags(health: TableHealth, state: State, now: datetime) -> TableReport:
 
 
 def _code(found: GroupTables) -> ExitCode:
-    tables = [each.health for report in found.publishers for each in report.tables or ()]
-    if any(each.failed or each.needs_action for each in tables):
+    tables = [
+        table_report.health for report in found.publishers for table_report in report.tables or ()
+    ]
+    if any(table_report.failed or table_report.needs_action for table_report in tables):
         return ExitCode.FAULT
-    if any(each.needs_action for each in found.publishers):
+    if any(report.needs_action for report in found.publishers):
         return ExitCode.FAULT
-    if any(each.error for each in tables) or any(each.error for each in found.publishers):
+    if any(table_report.error for table_report in tables) or any(
+        report.error for report in found.publishers
+    ):
         return ExitCode.UNAVAILABLE
     return ExitCode.OK
 
@@ -199,10 +206,14 @@ def _show(found: GroupTables, file: str) -> None:
         out.print(f"{head}: {console.counted(len(report.tables), 'table')}, {at}")
         if report.tables:
             out.print(_rows(report.tables, found))
-        for line in (line for each in report.tables for line in _lines(each.health, found.time)):
+        for line in (
+            line
+            for table_report in report.tables
+            for line in _lines(table_report.health, found.time)
+        ):
             out.print(f"  {line}", markup=False)
-        for each in report.tables:
-            _show_problem(each.health, f"landfall publish {file} {report.name}")
+        for table_report in report.tables:
+            _show_problem(table_report.health, f"landfall publish {file} {report.name}")
 
 
 def _rows(tables: Sequence[TableReport], found: GroupTables) -> object:
@@ -211,14 +222,14 @@ def _rows(tables: Sequence[TableReport], found: GroupTables) -> object:
         *("table", ">files", ">size", small, ">versions", "oldest", ">metadata"),
         *(">stored twice", "last care", "lacks"),
     )
-    for each in tables:
-        health = each.health
+    for table_report in tables:
+        health = table_report.health
         shown.add_row(
             escape(health.table),
             *_columns(health.details, found.time),
             console.size(health.retained.bytes),
             escape(_care(health.details, found.time)),
-            _lacks(each),
+            _lacks(table_report),
         )
     return shown
 

@@ -74,7 +74,7 @@ def _rounds(arguments: argparse.Namespace) -> Iterator[Mapping[str, Watched]]:
     while True:
         for lane in open_ledgers(arguments.url):
             groups.setdefault(lane.group, Watched()).read(lane, time.monotonic())
-        groups = {name: each for name, each in groups.items() if _is_there(each)}
+        groups = {name: group for name, group in groups.items() if _is_there(group)}
         if not groups:
             raise console.NothingToCheck(f"{arguments.url}: no group has its ledger there")
         yield groups

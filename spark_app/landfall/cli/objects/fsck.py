@@ -328,12 +328,16 @@ class _ObjectCheck:
         self._look_what_expired()
         self.progress.begin("objects", self.report.named)
         found = map_concurrently(self._check, self._pairs(), self.opened.new_pool)
-        self.report.findings += [each for each in found if each and not self._is_expired(each)]
+        self.report.findings += [
+            finding for finding in found if finding and not self._is_expired(finding)
+        ]
         if self.report.of(Invariant.I6):
             # Some dead letters may have expired since; a record is written before they are deleted.
             self._look_what_expired()
             findings = self.report.findings
-            self.report.findings = [each for each in findings if not self._is_expired(each)]
+            self.report.findings = [
+                finding for finding in findings if not self._is_expired(finding)
+            ]
         self._count_uploads()
         self._look_at_later_slots()
 

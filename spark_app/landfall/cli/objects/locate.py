@@ -128,8 +128,8 @@ def _print(arguments: argparse.Namespace, answer: OffsetLocation) -> ExitCode:
         out.print(msgspec.json.encode(asdict(answer)).decode(), markup=False)
     else:
         out.print(escape(answer.message))
-        for found in answer.objects:
-            out.print(escape(found.url) + _row_text(found))
+        for object_ in answer.objects:
+            out.print(escape(object_.url) + _row_text(object_))
         # The COMMIT names the schemas of a whole range, not of each record.
         one_of = "one of " if len(answer.schemas) > 1 else ""
         for url in answer.schemas:
@@ -287,7 +287,7 @@ class ObjectLookup:
         candidates = sorted(self.places, key=lambda place: known_row(place) is None)
         possible: list[CandidateRows] = []
         given_up = [o for o in candidates if o.key in self.committed.lost]
-        for place in (each for each in candidates if each not in given_up):
+        for place in (candidate for candidate in candidates if candidate not in given_up):
             row = known_row(place)
             if row is None:
                 offsets = self._offsets(place)
@@ -390,7 +390,7 @@ class ObjectLookup:
         slot = max({place.slot for place in possible} - own, default=None)
         if slot is not None:
             message += f"; it replaced what the COMMIT landed, by the REPLACE in slot {slot}"
-        for key in (each.key for each in given_up):
+        for key in (object_.key for object_ in given_up):
             message += (
                 f"; or it was in {key}, which the LOST in slot {self.committed.lost[key]} gave up"
             )

@@ -91,7 +91,7 @@ class FeedParts:
                     pass
 
     def _effects(self) -> Iterator[Effect]:
-        return (each for record in self.opened.records() for each in effects(record, self.tp))
+        return (effect for record in self.opened.records() for effect in effects(record, self.tp))
 
     def part(self, number: int) -> ListedPart | None:
         """The part of this number; None if no list has it.
@@ -208,7 +208,7 @@ class FeedParts:
                 ]
 
     def _replace(self, landings: dict[int, _PartLanding], listed: ReplacementList) -> None:
-        retired = {each.key for each in listed.retire}
+        retired = {object_.key for object_ in listed.retire}
         for number, landing in landings.items():
             first, after = number * SPAN, (number + 1) * SPAN
             landing.objects = [key for key in landing.objects if key not in retired]

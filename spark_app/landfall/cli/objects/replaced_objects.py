@@ -48,10 +48,10 @@ def changed(opened: GroupStore, state: State) -> ReplaceChanges:
         found.again.take(effect, listed)
         if listed is None:
             continue
-        found.retired.update((each.key, effect.slot) for each in listed.retire)
+        found.retired.update((object_.key, effect.slot) for object_ in listed.retire)
         found.new.update((new.key, new) for new in listed.objects)
-        for each in listed.retire:
-            found.new.pop(each.key, None)
+        for object_ in listed.retire:
+            found.new.pop(object_.key, None)
     return found
 
 
@@ -59,8 +59,8 @@ def _read(opened: GroupStore, state: State) -> Iterator[tuple[Effect, Replacemen
     """The entry slots of topic partitions, and the applied REPLACEs with their lists."""
     kinds = LifetimeBegan | ObjectsReplaced
     said = [e for record in opened.records() for e in effects(record) if isinstance(e, kinds)]
-    records = [each.record for each in said if isinstance(each, ObjectsReplaced)]
-    counting = {each.header.seq for each in applied(records, state.applied_through)}
+    records = [effect.record for effect in said if isinstance(effect, ObjectsReplaced)]
+    counting = {record.header.seq for record in applied(records, state.applied_through)}
     for effect in said:
         if isinstance(effect, LifetimeBegan):
             yield effect, None
@@ -82,6 +82,6 @@ def find_retired(opened: GroupStore, key: str) -> int | None:
     for record in replaces(opened.records()):
         if folder in record.folders:
             listed = read_replaced(opened.store, record.header.seq, record.listed)
-            if any(each.key == key for each in listed.retire):
+            if any(object_.key == key for object_ in listed.retire):
                 found = record.header.seq  # the last one: one before it was given up
     return found

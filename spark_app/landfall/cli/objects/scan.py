@@ -89,12 +89,12 @@ def scan(arguments: argparse.Namespace) -> ExitCode:
         found = PayloadBackup(GroupStore.of(arguments.backup), opened).compared(found)
     result = ScanResult(unconfirmed=_unconfirmed(opened.name, state, arguments.topic))
     with advancing("scan", "ledger slots", max(state.applied_through, 0)) as progress:
-        for each in progress.over(found, position=lambda each: each.scope.slot):
+        for outcome in progress.over(found, position=lambda each: each.scope.slot):
             result.objects += 1
-            result.rows += each.scope.landed.rows
-            result.parsed += each.is_parsed_only
-            if each.wrong:
-                result.wrong.append(WrongObject(each.scope, each.wrong))
+            result.rows += outcome.scope.landed.rows
+            result.parsed += outcome.is_parsed_only
+            if outcome.wrong:
+                result.wrong.append(WrongObject(outcome.scope, outcome.wrong))
                 if not arguments.json:
                     _show(result.wrong[-1])
     _print_end(arguments, result)
@@ -147,7 +147,7 @@ def _print_end(arguments: argparse.Namespace, result: ScanResult) -> None:
     if not result.objects:
         out.print("[red]nothing was scanned: no object is in scope[/red]")
     elif result.wrong:
-        count = sum(each.wrong.rows for each in result.wrong)
+        count = sum(outcome.wrong.rows for outcome in result.wrong)
         are = f"{console.counted(len(result.wrong), 'object')} with {console.count(count)} wrong"
         out.print(f"{scanned}: [red]{are}[/red]")
     else:
@@ -159,7 +159,7 @@ def _as_json(topic: str, result: ScanResult) -> dict[str, object]:
         "topic": topic,
         "scanned": {"objects": result.objects, "rows": result.rows, "onlyParsed": result.parsed},
         "unconfirmedRows": result.unconfirmed,
-        "wrong": [_object(each) for each in result.wrong],
+        "wrong": [_object(outcome) for outcome in result.wrong],
     }
 
 
@@ -341,17 +341,17 @@ class PayloadBackup:
             return
         for folder, group in groupby(objects, key=lambda each: each.scope.folder):
             in_folder = list(group)
-            if any(each.wrong for each in in_folder):
+            if any(outcome.wrong for outcome in in_folder):
                 yield from in_folder  # an error in an object is independent of the next one
                 continue
             yield from self._of_folder(today.get(folder, RowsOfFolder()), in_folder)
 
     def _of_folder(self, today: RowsOfFolder, objects: Sequence[Examined]) -> Iterator[Examined]:
-        for number, each in enumerate(objects, 1):
-            wrong = self._wrong(today, each.scope, each)
+        for number, outcome in enumerate(objects, 1):
+            wrong = self._wrong(today, outcome.scope, outcome)
             if wrong is None and number == len(objects):
                 wrong = today.left
-            yield replace(each, is_parsed_only=False, wrong=wrong)
+            yield replace(outcome, is_parsed_only=False, wrong=wrong)
 
     def _wrong(self, today: RowsOfFolder, scope: InScope, each: Examined) -> Wrong | None:
         with self._opened.store.open(scope.key) as stream:

@@ -95,7 +95,7 @@ def objects_in_scope(
         seq, time = record.header.seq, record.header.time
         if seq > through:
             continue
-        found = [each for effect in effects(record) for each in _named(opened, effect, lists)]
+        found = [entry for effect in effects(record) for entry in _named(opened, effect, lists)]
         if not found or not window.has_time(time):
             continue
         for landed, ranges, of_commit in found:
@@ -121,9 +121,9 @@ _Named = tuple[LandedObject, tuple[Slice, ...], Sequence[LandedObject]]
 def _named(opened: GroupStore, effect: Effect, lists: Lists) -> Iterator[_Named]:
     match effect:
         case RangeLanded(landed=landed):
-            yield from ((each, (landed.piece,), landed.objects) for each in landed.objects)
+            yield from ((object_, (landed.piece,), landed.objects) for object_ in landed.objects)
         case LettersReplayed(landed=again):
-            yield from ((each, (again.piece,), ()) for each in again.objects)
+            yield from ((object_, (again.piece,), ()) for object_ in again.objects)
         case ObjectsReplaced(slot=slot) if slot in lists:  # or another one was recorded instead
             _, listed = lists[slot]
             for new in listed.objects:
@@ -133,7 +133,7 @@ def _named(opened: GroupStore, effect: Effect, lists: Lists) -> Iterator[_Named]
 
 
 def _is_whole(objects: Iterable[LandedObject], changed: Container[str]) -> bool:
-    return not any(each.upload.key in changed for each in objects)
+    return not any(object_.upload.key in changed for object_ in objects)
 
 
 def replaced_lists(opened: GroupStore, state: State) -> Lists:
@@ -153,9 +153,9 @@ def _ranges(group: str, new: NewObject) -> tuple[Slice, ...]:
     """From the first to the last record of each topic partition in an object."""
     topic = object_names.origin(group, new.key).topic
     bounds: dict[int, tuple[int, int]] = {}
-    for each in new.sections:
-        first, last = bounds.get(each.partition, (each.first_offset, each.last_offset))
-        bounds[each.partition] = min(first, each.first_offset), max(last, each.last_offset)
+    for section in new.sections:
+        first, last = bounds.get(section.partition, (section.first_offset, section.last_offset))
+        bounds[section.partition] = min(first, section.first_offset), max(last, section.last_offset)
     return tuple(
         Slice(TopicPartition(topic, partition), OffsetRange(first, last + 1))
         for partition, (first, last) in sorted(bounds.items())

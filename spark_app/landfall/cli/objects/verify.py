@@ -181,8 +181,8 @@ def examine(
         return found, [_read(opened, o, slot) for o in found.landed.objects]
 
     slices = _applied(opened=opened, state=state, wanted=wanted, result=result, replaced=replaced)
-    for found, outcomes in map_concurrently(read, slices):
-        landed, tp = found.landed, found.landed.piece.topic_partition
+    for slice_, outcomes in map_concurrently(read, slices):
+        landed, tp = slice_.landed, slice_.landed.piece.topic_partition
         progress(done := done + len(outcomes))
         result.faults += [fault for fault in outcomes if isinstance(fault, str)]
         objects = [read_object for read_object in outcomes if isinstance(read_object, ReadBack)]
@@ -191,13 +191,13 @@ def examine(
             result.faults += miscounted_parts(landed, objects)
         if reader:
             source = backup if landed.read_from else reader
-            comparison = _compare(opened, source, found, objects)
+            comparison = _compare(opened, source, slice_, objects)
             result.comparison = (result.comparison or Comparison()) + comparison
     known = {o.upload.key for landed in replaced.again.slices for o in landed.objects}
     known |= replaced.expired
     others = [new for key, new in replaced.new.items() if key not in known]
     numbered = enumerate(others, start=done + 1)
-    new = (each for _, each in progress.over(numbered, position=lambda each: each[0]))
+    new = (object_ for _, object_ in progress.over(numbered, position=lambda each: each[0]))
     _examine_new(opened, wanted, new, result)
     return result
 
@@ -263,17 +263,17 @@ def _applied(
     again = replaced.again
     is_corrected = is_changed or bool(replaced.retired)
     for record in opened.records():
-        landed = [each for each in effects(record) if isinstance(each, RangeLanded)]
+        landed = [effect for effect in effects(record) if isinstance(effect, RangeLanded)]
         if landed and record.header.seq > applied_through:
             result.unapplied += 1
             continue
-        for each in landed:
-            s = each.landed
+        for effect in landed:
+            s = effect.landed
             found = corrected(s, by) if is_corrected else Corrected(s)
-            if (slot := again.replaced_by(each.slot, s.piece)) is not None:
+            if (slot := again.replaced_by(effect.slot, s.piece)) is not None:
                 result.faults += _staying(found, slot)
             elif _is_wanted(wanted, s):
-                yield each.slot, found
+                yield effect.slot, found
     last = state.applied_through
     yield from ((last, corrected(s, by)) for s in again.slices if _is_wanted(wanted, s))
 
@@ -285,8 +285,8 @@ def _expired_letters(opened: GroupStore) -> frozenset[str]:
         if record.header.seq > through:
             break
         named = [o for s in decided_slices(record) for o in s.objects]
-        for each in replaces([record]):
-            listed = read_replaced(opened.store, each.header.seq, each.listed)
+        for replacement in replaces([record]):
+            listed = read_replaced(opened.store, replacement.header.seq, replacement.listed)
             named += (new.landed for new in listed.objects)
         keys |= {o.upload.key for o in named if o.kind is ObjectKind.DEAD_LETTERS}
     return frozenset(keys)
@@ -298,8 +298,8 @@ def _is_wanted(wanted: frozenset[str], landed: LandedSlice) -> bool:
 
 def _staying(found: Corrected, slot: int) -> Iterator[str]:
     """Objects of a slice that should have been replaced, since a backfill landed it again."""
-    for each in found.landed.objects:
-        yield f"{each.upload.key}: its rows were landed again in slot {slot}, and it stays"
+    for object_ in found.landed.objects:
+        yield f"{object_.upload.key}: its rows were landed again in slot {slot}, and it stays"
 
 
 def _read(opened: GroupStore, landed: LandedObject, slot: int = -1) -> ReadBack | str:

@@ -159,7 +159,7 @@ def discover(state: State, record: Discover) -> State:
     after = replace(
         feed,
         end=end,
-        lists=tuple(each for each in lists if each.end > needed),
+        lists=tuple(list_ for list_ in lists if list_.end > needed),
         known=known,
         parked=_without(feed.parked, taken),
         ignored={**_without(feed.ignored, taken), **given_up},
@@ -171,7 +171,7 @@ def discover(state: State, record: Discover) -> State:
 def _is_any_invisible(state: State, tp: TopicPartition) -> bool:
     """Return whether objects of a feed are committed that are not certain to be visible."""
     waiting = chain.from_iterable((*state.unapplied.values(), *state.missing.values()))
-    return any(topic_partition(each.upload.key) == tp for each in waiting)
+    return any(topic_partition(object_.upload.key) == tp for object_ in waiting)
 
 
 def check_counted(state: State, slices: Iterable[LandedSlice] | Iterable[ReplayedSlice]) -> None:

@@ -99,7 +99,7 @@ def _end(state: State, record: LeaseOutcome) -> State:
     _check_ended(record, ended)
     parked = {number: _parked(ended, number, record) for number in _not_done(record)}
     left = {n: part for n, part in ended.parts.items() if n not in {*parked, *record.done}}
-    opened = {slot: each for slot, each in leasing.open.items() if slot != record.lease}
+    opened = {slot: lease for slot, lease in leasing.open.items() if slot != record.lease}
     if left:
         opened[record.lease] = replace(ended, parts=left)
     after = replace(
@@ -112,7 +112,7 @@ def _end(state: State, record: LeaseOutcome) -> State:
 
 def leased(leasing: Leasing) -> int:
     """How many parts are leased."""
-    return sum(len(each.parts) for each in leasing.open.values())
+    return sum(len(lease.parts) for lease in leasing.open.values())
 
 
 def unfinished(feed: FeedState) -> int:

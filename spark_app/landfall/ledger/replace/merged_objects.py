@@ -101,23 +101,23 @@ class Half:
 def halves(source: Mergeable, slices: Sequence[Slice]) -> tuple[Half, ...]:
     """An object cut in two: its rows in these ranges, and the rest; one if there is no rest."""
     sections = source.own_sections
-    inside = tuple(_is_inside(source.name.topic, each, slices) for each in sections)
-    outside = tuple(not each for each in inside)
+    inside = tuple(_is_inside(source.name.topic, section, slices) for section in sections)
+    outside = tuple(not flag for flag in inside)
     return tuple(_half(source.name, sections, kept) for kept in (inside, outside) if any(kept))
 
 
 def _half(name: ObjectName, sections: Sequence[Section], kept: tuple[bool, ...]) -> Half:
     own = tuple(section for section, is_kept in zip(sections, kept, strict=True) if is_kept)
     start, _ = offsets_of(own)
-    runs = tuple((is_kept, each.rows) for is_kept, each in zip(kept, sections, strict=True))
+    runs = tuple((is_kept, section.rows) for is_kept, section in zip(kept, sections, strict=True))
     return Half(replace(name, partition=own[0].partition, start=start).key, own, runs)
 
 
 def _is_inside(topic: str, section: Section, slices: Sequence[Slice]) -> bool:
     tp = TopicPartition(topic, section.partition)
     return any(
-        each.topic_partition == tp
-        and section.first_offset < each.offsets.end
-        and each.offsets.start <= section.last_offset
-        for each in slices
+        slice_.topic_partition == tp
+        and section.first_offset < slice_.offsets.end
+        and slice_.offsets.start <= section.last_offset
+        for slice_ in slices
     )

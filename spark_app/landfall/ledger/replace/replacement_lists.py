@@ -167,8 +167,8 @@ class ReplacementList:
     @property
     def folders(self) -> frozenset[str]:
         """The folders that any of the objects are in."""
-        retired = (each.key for each in self.retire)
-        new = (each.key for each in self.objects)
+        retired = (object_.key for object_ in self.retire)
+        new = (object_.key for object_ in self.objects)
         return frozenset(key.rpartition("/")[0] for key in chain(retired, new))
 
 
@@ -253,9 +253,9 @@ def _named(key: str, sha256: str, listed: ReplacementList) -> Replacement:
         key=key,
         sha256=sha256,
         retired=len(listed.retire),
-        retired_rows=sum(each.landed.rows for each in listed.retire),
+        retired_rows=sum(object_.landed.rows for object_ in listed.retire),
         objects=len(listed.objects),
-        rows=sum(each.landed.rows for each in listed.objects),
+        rows=sum(object_.landed.rows for object_ in listed.objects),
     )
 
 
@@ -325,6 +325,6 @@ def _topic(key: str) -> str:
 
 
 def _check_order(objects: Sequence[DecidedObject] | Sequence[NewObject]) -> None:
-    keys = [each.key for each in objects]
+    keys = [object_.key for object_ in objects]
     if sorted({*keys}) != keys:
         raise ValueError("objects are not in the order of their keys, or one is named twice")

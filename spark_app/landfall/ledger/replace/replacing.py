@@ -60,7 +60,7 @@ def replace_objects(state: State, record: Replace) -> State:
         _check_again(state, record, before)
     else:
         _check_plan(state, record)
-    pending = {s: each for s, each in state.replacing.items() if s != record.instead}
+    pending = {s: replacement for s, replacement in state.replacing.items() if s != record.instead}
     after = replace(
         state,
         replacing={**pending, slot: _pending(state, record, before)},
@@ -98,7 +98,11 @@ def forget_retired(state: State, record: Retired) -> State:
         raise ValueError("slots of REPLACEs are not sorted, or there are none")
     if unknown := {*slots} - state.retiring.keys():
         raise ValueError(f"names what has retired by slot {min(unknown)}, which retires nothing")
-    left = {slot: each for slot, each in state.retiring.items() if slot not in record.slots}
+    left = {
+        slot: replacement
+        for slot, replacement in state.retiring.items()
+        if slot not in record.slots
+    }
     return replace(state, retiring=left)
 
 
@@ -121,10 +125,10 @@ def _rewritten(
     if not _rewrites(record):
         return state.rewritten
     new = {
-        each.topic_partition: Rewritten(
-            each.offsets, slot, plan, state.members[each.topic_partition].generation
+        slice_.topic_partition: Rewritten(
+            slice_.offsets, slot, plan, state.members[slice_.topic_partition].generation
         )
-        for each in record.slices
+        for slice_ in record.slices
     }
     return rewriting.rewrite(state.rewritten, new)
 

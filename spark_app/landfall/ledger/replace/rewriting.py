@@ -46,9 +46,9 @@ def touched(
 ) -> Iterator[tuple[Slice, Rewritten]]:
     """The rewritten ranges that share offsets with these slices, with the slice."""
     for slice_ in slices:
-        for each in rewritten.get(slice_.topic_partition, ()):
-            if _overlap(each.offsets, slice_.offsets):
-                yield slice_, each
+        for range_ in rewritten.get(slice_.topic_partition, ()):
+            if _overlap(range_.offsets, slice_.offsets):
+                yield slice_, range_
 
 
 def rewrite(
@@ -56,15 +56,15 @@ def rewrite(
 ) -> ByTopicPartition:
     """The ranges with these instead of what they share offsets with."""
     after = dict(rewritten)
-    for tp, each in new.items():
-        kept = [rest for old in after.get(tp, ()) for rest in _without(old, each.offsets)]
-        after[tp] = _in_order([*kept, each])
+    for tp, range_ in new.items():
+        kept = [rest for old in after.get(tp, ()) for rest in _without(old, range_.offsets)]
+        after[tp] = _in_order([*kept, range_])
     return _bounded(after)
 
 
 def given_up(rewritten: ByTopicPartition, slot: int, by: Rewritten) -> ByTopicPartition:
     """The ranges of a REPLACE that another one was recorded instead of; ``by`` has any offsets."""
-    if not any(each.slot == slot for ranges in rewritten.values() for each in ranges):
+    if not any(range_.slot == slot for ranges in rewritten.values() for range_ in ranges):
         return rewritten
     return {
         tp: tuple(replace(by, offsets=r.offsets) if r.slot == slot else r for r in ranges)
@@ -75,10 +75,10 @@ def given_up(rewritten: ByTopicPartition, slot: int, by: Rewritten) -> ByTopicPa
 def known_of(rewritten: ByTopicPartition, slices: Iterable[Slice]) -> ByTopicPartition:
     """Return what is known of these ranges, without what reaches beyond them."""
     found: dict[TopicPartition, list[Rewritten]] = {}
-    for slice_, each in touched(rewritten, slices):
-        start = max(each.offsets.start, slice_.offsets.start)
-        end = min(each.offsets.end, slice_.offsets.end)
-        inside = replace(each, offsets=OffsetRange(start, end))
+    for slice_, range_ in touched(rewritten, slices):
+        start = max(range_.offsets.start, slice_.offsets.start)
+        end = min(range_.offsets.end, slice_.offsets.end)
+        inside = replace(range_, offsets=OffsetRange(start, end))
         found.setdefault(slice_.topic_partition, []).append(inside)
     return {tp: _in_order(ranges) for tp, ranges in found.items()}
 
@@ -90,7 +90,7 @@ def restored(rewritten: ByTopicPartition, slot: int, before: ByTopicPartition) -
     """
     after = dict(rewritten)
     for tp, ranges in rewritten.items():
-        kept = [each for each in ranges if each.slot != slot or each.plan == FORGOTTEN]
+        kept = [range_ for range_ in ranges if range_.slot != slot or range_.plan == FORGOTTEN]
         if len(kept) < len(ranges):
             after[tp] = _mended(_in_order([*kept, *before.get(tp, ())]))
     return {tp: ranges for tp, ranges in after.items() if ranges}
@@ -99,12 +99,12 @@ def restored(rewritten: ByTopicPartition, slot: int, before: ByTopicPartition) -
 def _mended(ranges: Iterable[Rewritten]) -> tuple[Rewritten, ...]:
     """The ranges, in order, with those that were one before they were taken apart."""
     found: list[Rewritten] = []
-    for each in ranges:
+    for range_ in ranges:
         last = found[-1] if found else None
-        if last and replace(each, offsets=last.offsets) == last and _adjoin(last, each):
-            found[-1] = replace(last, offsets=OffsetRange(last.offsets.start, each.offsets.end))
+        if last and replace(range_, offsets=last.offsets) == last and _adjoin(last, range_):
+            found[-1] = replace(last, offsets=OffsetRange(last.offsets.start, range_.offsets.end))
         else:
-            found.append(each)
+            found.append(range_)
     return tuple(found)
 
 
@@ -114,7 +114,7 @@ def _adjoin(one: Rewritten, other: Rewritten) -> bool:
 
 def decided_again(rewritten: ByTopicPartition, slot: int, later: int) -> ByTopicPartition:
     """The ranges of a REPLACE that is decided again in a later slot."""
-    if not any(each.slot == slot for ranges in rewritten.values() for each in ranges):
+    if not any(range_.slot == slot for ranges in rewritten.values() for range_ in ranges):
         return rewritten
     return {
         tp: tuple(replace(r, slot=later) if r.slot == slot else r for r in ranges)
@@ -159,7 +159,7 @@ def least_generation(
 
 def _range_of(rewritten: ByTopicPartition, letters: Origin) -> Rewritten | None:
     ranges = rewritten.get(_tp(letters), ())
-    return next((each for each in ranges if letters.start in each.offsets), None)
+    return next((range_ for range_ in ranges if letters.start in range_.offsets), None)
 
 
 def _tp(origin: Origin) -> TopicPartition:
@@ -186,7 +186,7 @@ def _bounded(rewritten: Mapping[TopicPartition, tuple[Rewritten, ...]]) -> ByTop
     """The ranges; if there are too many, the older half of each topic partition is joined."""
     if sum(map(len, rewritten.values())) <= MAX_RANGES:
         return rewritten
-    slots = sorted(each.slot for ranges in rewritten.values() for each in ranges)
+    slots = sorted(range_.slot for ranges in rewritten.values() for range_ in ranges)
     through = slots[len(slots) // 2]
     return {tp: _joined(ranges, through) for tp, ranges in rewritten.items()}
 
@@ -194,13 +194,13 @@ def _bounded(rewritten: Mapping[TopicPartition, tuple[Rewritten, ...]]) -> ByTop
 def _joined(ranges: Sequence[Rewritten], through: int) -> tuple[Rewritten, ...]:
     """The ranges, each run of those that are as old as a slot joined into one, with its gaps."""
     found: list[Rewritten] = []
-    for each in ranges:
+    for range_ in ranges:
         last = found[-1] if found else None
-        if last and max(last.slot, each.slot) <= through:
-            offsets = OffsetRange(last.offsets.start, each.offsets.end)
-            generation = max(last.generation, each.generation)
-            slot = max(last.slot, each.slot)
+        if last and max(last.slot, range_.slot) <= through:
+            offsets = OffsetRange(last.offsets.start, range_.offsets.end)
+            generation = max(last.generation, range_.generation)
+            slot = max(last.slot, range_.slot)
             found[-1] = Rewritten(offsets, slot, FORGOTTEN, generation)
         else:
-            found.append(each)
+            found.append(range_)
     return tuple(found)

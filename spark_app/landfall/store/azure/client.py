@@ -200,7 +200,7 @@ def is_folder(found: BlobProperties) -> bool:
 def _operation(request: Any) -> str:
     """The name of an operation in Azure's documentation of costs, such as ``PutBlock``."""
     query = urlsplit(request.url).query
-    about = dict(each.partition("=")[::2] for each in query.split("&"))
+    about = dict(parameter.partition("=")[::2] for parameter in query.split("&"))
     verb = {"PUT": "Put", "GET": "Get", "HEAD": "Head", "DELETE": "Delete"}.get(request.method, "")
     kind = {"block": "Block", "blocklist": "BlockList", "list": "Blobs"}
     return f"{verb}{kind.get(about.get('comp', ''), 'Blob')}"

@@ -65,7 +65,7 @@ class AzureFiles:
             include=["metadata"],
             start_from=self._root + after if after else None,
         )
-        found = (self._listed(each) for each in listed if not is_folder(each))
+        found = (self._listed(blob) for blob in listed if not is_folder(blob))
         return in_order(found, after, url)
 
     def find(self, name: str) -> ListedFile | None:

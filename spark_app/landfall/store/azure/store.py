@@ -114,10 +114,10 @@ class AzureStore:
             include=["metadata"],
             start_from=self._root + after if after else None,
         )
-        for found in listed:
-            key = found.name.removeprefix(self._root)
-            if key > after and not is_folder(found):
-                yield ObjectStat(key, found.size, _etag(found))
+        for blob in listed:
+            key = blob.name.removeprefix(self._root)
+            if key > after and not is_folder(blob):
+                yield ObjectStat(key, blob.size, _etag(blob))
 
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""

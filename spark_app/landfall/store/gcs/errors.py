@@ -45,9 +45,9 @@ _REASON = re.compile(r'"reason": ?"(\w+)"|<Code>(\w+)</Code>')
 
 def code_of(error: google.GoogleAPICallError) -> str:
     """Google's reason, such as ``conditionNotMet``; the error's name if the response has none."""
-    for each in error.errors:
-        if isinstance(each, dict) and each.get("reason"):
-            return str(each["reason"])
+    for detail in error.errors:
+        if isinstance(detail, dict) and detail.get("reason"):
+            return str(detail["reason"])
     # Uploads and downloads do not parse the response: its body is in the message.
     match = _REASON.search(str(error.message))
     return next(filter(None, match.groups())) if match else type(error).__name__

@@ -66,7 +66,7 @@ class GcsFiles:
             fields=_FIELDS,
             page_size=_PAGE,
         )
-        found = (self._listed(each) for each in listed)
+        found = (self._listed(blob) for blob in listed)
         return in_order(found, after, url)
 
     def find(self, name: str) -> ListedFile | None:

@@ -115,10 +115,10 @@ class GcsStore:
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectStat]:
         """Visible objects in key order, a thousand per request. Parts are not visible."""
         fields = "items(name,size,metadata),nextPageToken"
-        for found in self._list(prefix, fields, start_offset=self._root + after if after else None):
-            key = found.name.removeprefix(self._root)
+        for blob in self._list(prefix, fields, start_offset=self._root + after if after else None):
+            key = blob.name.removeprefix(self._root)
             if key > after and not key.startswith(PARTS):
-                yield ObjectStat(key, found.size, _etag(found))
+                yield ObjectStat(key, blob.size, _etag(blob))
 
     def overwrite(self, key: str, body: bytes) -> None:
         """Write a hint."""
@@ -204,7 +204,9 @@ class GcsStore:
                 made = self._blob(name)
                 made.metadata = {TOKEN: upload.token, ETAG: multipart_etag(upload.parts)}
             made.content_type = _BINARY
-            made.compose([self._blob(each) for each in sources], if_generation_match=0, **self._how)
+            made.compose(
+                [self._blob(source) for source in sources], if_generation_match=0, **self._how
+            )
 
         try:
             self._client.renewed(compose)
@@ -218,7 +220,7 @@ class GcsStore:
         folder = folder_of(upload.key, upload.upload_id)
         fields = "items(name,size),nextPageToken"
         sizes = {
-            each.name.removeprefix(self._root): each.size for each in self._list(folder, fields)
+            blob.name.removeprefix(self._root): blob.size for blob in self._list(folder, fields)
         }
         return all(
             sizes.get(name) == part.size
@@ -227,8 +229,8 @@ class GcsStore:
 
     def abort(self, key: str, upload_id: str) -> None:
         """Delete the upload's parts."""
-        for found in self._list(folder_of(key, upload_id), "items(name),nextPageToken"):
-            self._delete(found.name.removeprefix(self._root))
+        for blob in self._list(folder_of(key, upload_id), "items(name),nextPageToken"):
+            self._delete(blob.name.removeprefix(self._root))
 
     def retire(self, upload: Upload) -> None:
         """Delete the upload's parts, then its object."""
@@ -246,9 +248,9 @@ class GcsStore:
         """
         fields = "items(name,timeCreated),nextPageToken"
         parts = (
-            (upload, found.time_created)
-            for found in self._list(PARTS + prefix, fields)
-            if (upload := upload_of(found.name.removeprefix(self._root)))
+            (upload, blob.time_created)
+            for blob in self._list(PARTS + prefix, fields)
+            if (upload := upload_of(blob.name.removeprefix(self._root)))
         )
         for (key, upload_id), created in groupby(parts, key=lambda part: part[0]):
             if key.startswith(prefix):

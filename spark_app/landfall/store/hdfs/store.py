@@ -225,7 +225,7 @@ class HdfsStore:
     def _is_open(self, upload: Upload) -> bool:
         with translate_errors("list parts", self._url(upload.key)):
             found = self._tree.entries(self._folder(upload.upload_id))
-        sizes = {name_of(each): each.length for each in found}
+        sizes = {name_of(entry): entry.length for entry in found}
         return all(
             sizes.get(_part_name(number, part)) == part.size
             for number, part in enumerate(upload.parts, 1)
@@ -254,7 +254,7 @@ class HdfsStore:
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Open uploads in key order, a request for each folder of their keys."""
         with translate_errors("list uploads", self._url(prefix)):
-            names = [name_of(each) for each in self._tree.entries(self._uploads)]
+            names = [name_of(entry) for entry in self._tree.entries(self._uploads)]
             opened = [upload for name in names if (upload := self._opened(name))]
         yield from sorted(
             (upload for upload in opened if upload.key.startswith(prefix)),
@@ -404,7 +404,7 @@ class Owners:
 
     def of(self, key: str) -> UploadOwner | None:
         """Return the claimant of a key; None if it is unclaimed."""
-        names = [name_of(each) for each in self._tree.entries(f"{self._folder}/{key}")]
+        names = [name_of(entry) for entry in self._tree.entries(f"{self._folder}/{key}")]
         return next(filter(None, map(UploadOwner.parse, names)), None)
 
     def claim(

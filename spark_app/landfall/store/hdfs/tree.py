@@ -35,7 +35,7 @@ class Tree:
         """List a folder; empty if it does not exist."""
 
         async def listed() -> list[FileStatus]:
-            return [each async for each in self._client.list_status(folder)]
+            return [entry async for entry in self._client.list_status(folder)]
 
         try:
             return self._requests.again(listed)
@@ -68,7 +68,8 @@ class Tree:
     def write(self, path: str, body: bytes) -> None:
         """Write a file in an existing folder: its bytes are on the data nodes' disks."""
         self._write(
-            path, [memoryview(body)[at : at + _CHUNK] for at in range(0, len(body), _CHUNK)]
+            path,
+            [memoryview(body)[start : start + _CHUNK] for start in range(0, len(body), _CHUNK)],
         )
 
     def _write(
@@ -164,8 +165,8 @@ class Tree:
     def _files(self, root: str, folder: str, choice: tuple[str, str, str]) -> Iterator[FileStatus]:
         prefix, after, hidden = choice
         found = {
-            f"{folder}{name_of(each)}{'/' * each.isdir}": each
-            for each in self.entries(f"{root}/{folder}".rstrip("/"))
+            f"{folder}{name_of(entry)}{'/' * entry.isdir}": entry
+            for entry in self.entries(f"{root}/{folder}".rstrip("/"))
         }
         for key in sorted(found, key=str.encode):
             if not key.endswith("/"):
@@ -176,9 +177,9 @@ class Tree:
 
     def delete_abandoned(self, now: datetime, older_than: timedelta) -> None:
         """Delete files that were begun longer ago and never got a name: their writers died."""
-        for each in self.entries(self.new):
-            if now - time_of(each) > older_than:
-                self.delete(each.path)
+        for entry in self.entries(self.new):
+            if now - time_of(entry) > older_than:
+                self.delete(entry.path)
 
 
 def name_of(status: FileStatus) -> str:

@@ -47,10 +47,10 @@ class S3Files:
             request["StartAfter"] = self._root + after
         pages = iter(self._client.get_paginator("list_objects_v2").paginate(**request))
         while page := self._next_page(pages, prefix):
-            for found in page.get("Contents", ()):
-                name = found["Key"].removeprefix(self._root)
-                if name and not (name.endswith("/") and not found["Size"]):
-                    yield _listed(name, found["Size"], found)
+            for entry in page.get("Contents", ()):
+                name = entry["Key"].removeprefix(self._root)
+                if name and not (name.endswith("/") and not entry["Size"]):
+                    yield _listed(name, entry["Size"], entry)
 
     def _next_page(self, pages: Iterator[Any], prefix: str) -> Any:
         with translate_errors("list", self._url(prefix), _hint("s3:ListBucket")):

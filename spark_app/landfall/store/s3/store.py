@@ -200,9 +200,9 @@ class S3Store:
         if after:
             request["StartAfter"] = self._root + after
         for page in pages(self._client, "list_objects_v2", self._url(prefix), request):
-            for found in page.get("Contents", ()):
+            for entry in page.get("Contents", ()):
                 yield ObjectStat(
-                    found["Key"].removeprefix(self._root), found["Size"], found["ETag"].strip('"')
+                    entry["Key"].removeprefix(self._root), entry["Size"], entry["ETag"].strip('"')
                 )
 
     def overwrite(self, key: str, body: bytes) -> None:
@@ -360,9 +360,9 @@ class S3Store:
 
     def open_uploads(self, prefix: str) -> Iterator[OpenUpload]:
         """Open uploads in key order."""
-        for found in OpenUploadListing(self._client, self._bucket, self._root + prefix):
+        for entry in OpenUploadListing(self._client, self._bucket, self._root + prefix):
             yield OpenUpload(
-                found["Key"].removeprefix(self._root), found["UploadId"], found["Initiated"]
+                entry["Key"].removeprefix(self._root), entry["UploadId"], entry["Initiated"]
             )
 
     def upload_lifetime(self) -> timedelta | None:
