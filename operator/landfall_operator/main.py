@@ -222,7 +222,11 @@ class Operator:
         )
         log.info(
             "serving",
-            extra={"address": ",".join(f"http://{at[0]}:{at[1]}" for at in server.addresses)},
+            extra={
+                "address": ",".join(
+                    f"http://{address[0]}:{address[1]}" for address in server.addresses
+                )
+            },
         )
         try:
             self._take_signals()

@@ -397,7 +397,7 @@ def schema() -> Schema:
     for path, rules in RULES.items():
         node = at(root, path)
         node["x-kubernetes-validations"] = node.get("x-kubernetes-validations", []) + [
-            rule(*each) for each in rules
+            rule(*entry) for entry in rules
         ]
     root["properties"]["spec"] = with_constraints(root["properties"]["spec"])
     # One rule costs little; for each step of each entry, more than the API server takes. And what

@@ -31,7 +31,7 @@ def definition(  # noqa: PLR0913  # each is given once for a resource
         "served": True,
         "storage": True,
         "subresources": {"status": {}, **subresources},
-        "additionalPrinterColumns": [_column(*each) for each in columns],
+        "additionalPrinterColumns": [_column(*column) for column in columns],
         "schema": {"openAPIV3Schema": schema},
     }
     return {

@@ -63,7 +63,7 @@ def requested(
         answered: the value of each verb's annotation that was answered already.
     """
     values = {verb: _value(annotations, verb) for verb in Verb if annotation(verb) in annotations}
-    pending = (each for each in values.items() if not each[1] or answered.get(each[0]) != each[1])
+    pending = (item for item in values.items() if not item[1] or answered.get(item[0]) != item[1])
     return next(pending, None)
 
 

@@ -302,8 +302,10 @@ def _highest_need(samples: Sequence[DriverSample], policy: Autoscaling, cores: i
     start = own[-1].time - DOWN_WINDOW
     if own[0].time > start:
         return None
-    loads = [_load(own, at) for at in range(bisect_left(own, start, key=_time), len(own))]
-    return max((_needed(each, policy, cores) for each in loads if each), default=None)
+    loads = [_load(own, index) for index in range(bisect_left(own, start, key=_time), len(own))]
+    return max(
+        (_needed(sample_load, policy, cores) for sample_load in loads if sample_load), default=None
+    )
 
 
 def _changed_since(samples: Sequence[DriverSample], since: datetime) -> bool:

@@ -166,7 +166,7 @@ def landing_spec(
     """
     if resource is None:
         return MissingSpec("GroupNotFound", f"there is no ConsumerGroup {name} in this namespace")
-    records = [each.value for each in owned.values() if isinstance(each.value, RecordedSpec)]
+    records = [entry.value for entry in owned.values() if isinstance(entry.value, RecordedSpec)]
     spec = resource.spec
     if revision is None or (spec and revision_of(spec) == revision):
         if spec is None:

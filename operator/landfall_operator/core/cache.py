@@ -240,8 +240,8 @@ class ObjectCache:
         if mine is None or mine.wanted is None:
             return None
         marks = (*_conflict_keys(mine.wanted), *_keys_of_nested(mine.wanted))
-        keys = {found for mark in marks for found in self._by_conflict_key.get(mark, ())}
-        others = (self._claimant(found) for found in sorted(keys - {key}))
+        keys = {other_key for mark in marks for other_key in self._by_conflict_key.get(mark, ())}
+        others = (self._claimant(other_key) for other_key in sorted(keys - {key}))
         return refusal(mine, (other for other in others if other))
 
     def _claimant(self, key: Key) -> Claimant | None:
@@ -272,7 +272,7 @@ class ObjectCache:
                 if cached.kind == kind
             )
         )
-        return (found for found in every if namespace in {None, found[0][0]})
+        return (entry for entry in every if namespace in {None, entry[0][0]})
 
     def _put_group(self, body: Mapping[str, Any]) -> Key | None:
         key = _group_of(GROUP, body)

@@ -269,8 +269,8 @@ def _trial_actions(
             )
         )
     kept = trials.kept_backfill(desired.rollout)
-    for name, found in sorted(observed.backfills.items()):
-        if name != kept and not found.terminating:
+    for name, backfill in sorted(observed.backfills.items()):
+        if name != kept and not backfill.terminating:
             yield actions.Delete("Backfill", name)
 
 

@@ -145,7 +145,9 @@ def _is_plausible(value: Any, field: str = "") -> bool:
     if isinstance(value, tuple):
         return all(_is_plausible(item, field) for item in value)
     if is_dataclass(value):
-        return all(_is_plausible(getattr(value, each.name), each.name) for each in fields(value))
+        return all(
+            _is_plausible(getattr(value, member.name), member.name) for member in fields(value)
+        )
     return True
 
 

@@ -64,14 +64,14 @@ def schedule_state(
     runs = saved if reported is None else reported
     if rollout.stage in _ENDING:
         return ScheduleState(runs)
-    after = max((each.until for each in (*runs[:1], *saved[:1])), default=None)
+    after = max((run.until for run in (*runs[:1], *saved[:1])), default=None)
     first = next(schedule.ranges(after, observed.now))
     if first.due > observed.now:
         sleeps = _sleeps(observed, rollout, runs)
         return ScheduleState(runs, following=first, sleeps=sleeps)
     # From the last one that is due on, for there may be thousands.
     latest = schedule.ranges(None, observed.now)
-    upcoming = next(each for each in latest if each.due > observed.now)
+    upcoming = next(run for run in latest if run.due > observed.now)
     since = first.due if after else _made(observed, rollout) or first.due
     return ScheduleState(
         runs=runs, due=first, since=since, late_from=since + schedule.deadline, following=upcoming

@@ -253,7 +253,9 @@ def _pod(owner: Owner, group: ConsumerGroup, image: str, context: OperatorContex
     container["volumeMounts"] = _without(
         container["volumeMounts"], "mountPath", CONTROL_FOLDER, KEYS_FOLDER
     )
-    container["env"] = [each for each in container["env"] if each["name"] not in _OF_DRIVERS]
+    container["env"] = [
+        variable for variable in container["env"] if variable["name"] not in _OF_DRIVERS
+    ]
     return made
 
 
@@ -269,13 +271,13 @@ _OF_DRIVERS = frozenset(
 
 def _container(pod: Json, name: str = "driver") -> Json:
     containers: Sequence[Json] = pod["spec"]["containers"]
-    return next(each for each in containers if each["name"] == name)
+    return next(container for container in containers if container["name"] == name)
 
 
 def _mount(pod: Json, name: str, secrets: Sequence[str]) -> None:
     """Mount Secrets in a container, unless it has them."""
     container = _container(pod, name)
-    mounted = {each["mountPath"] for each in container["volumeMounts"]}
+    mounted = {volume_mount["mountPath"] for volume_mount in container["volumeMounts"]}
     for number, secret in enumerate(secrets):
         path = f"{SECRETS_FOLDER}/{secret}"
         volume = f"backup-{number}"
@@ -294,7 +296,7 @@ def _name(pod: Json, name: str, labels: Mapping[str, str]) -> None:
 
 
 def _without(items: Sequence[Json], key: str, *values: str) -> list[Json]:
-    return [each for each in items if each.get(key) not in values]
+    return [item for item in items if item.get(key) not in values]
 
 
 def _selector(owner: Owner, role: str) -> dict[str, str]:

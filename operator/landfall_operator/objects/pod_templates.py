@@ -262,9 +262,11 @@ def account_of(group: ConsumerGroup) -> str:
 
 def driver_secrets_of(group: ConsumerGroup) -> tuple[str, ...]:
     """Names of the Secrets that drivers mount, sorted: it alone publishes and receives events."""
-    of_publishers = {each.secret_ref.name for each in group.spec.publish if each.secret_ref}
+    of_publishers = {
+        publisher.secret_ref.name for publisher in group.spec.publish if publisher.secret_ref
+    }
     events = (feed.events for feed in group.spec.source.files if feed.events)
-    of_events = {name for each in events for name in each.secrets}
+    of_events = {name for event in events for name in event.secrets}
     return tuple(sorted({*secrets_of(group), *of_publishers, *of_events}))
 
 
@@ -406,8 +408,9 @@ def _fast_failover(template: Json) -> Json:
         }
         for taint in _LOST_NODE_TAINTS
         if not any(
-            each.get("key", "") in {"", taint} and each.get("effect", "") in {"", "NoExecute"}
-            for each in given
+            toleration.get("key", "") in {"", taint}
+            and toleration.get("effect", "") in {"", "NoExecute"}
+            for toleration in given
         )
     ]
     return {**template, "spec": {**template["spec"], "tolerations": [*given, *ours]}}

@@ -41,7 +41,7 @@ def window_of(group: ConsumerGroup) -> timedelta:
     upgrade = spec.upgrade
     policy = spec.upload_policy
     window = upgrade.canary.window if upgrade.strategy == "Canary" else upgrade.shadow.window
-    ages = (each.max_age for each in policy.overrides if each.max_age)
+    ages = (override.max_age for override in policy.overrides if override.max_age)
     return max(window, policy.max_age, *ages)
 
 

@@ -481,7 +481,9 @@ def _published(view: View) -> ConditionState | None:
 def _replaced(view: View) -> ConditionState | None:
     """Return what the store refuses of REPLACEs; None while it has refused nothing."""
     known = view.observed.status.conditions
-    before = next((each for each in known if each.type is ConditionType.REPLACED), None)
+    before = next(
+        (condition for condition in known if condition.type is ConditionType.REPLACED), None
+    )
     if view.status is None:  # a refusal stays until the store is asked again
         return ConditionState(before.status, before.reason, before.message) if before else None
     left = view.status.replacing

@@ -54,16 +54,20 @@ def publisher_statuses(
     driver = observed.driver(desired.rollout.active)
     intervals = _intervals(desired)
     answer = driver.report if driver else None
-    known = {each.name: each for each in observed.status.publishers or ()}
+    known = {publisher.name: publisher for publisher in observed.status.publishers or ()}
     if answer and answer.status.publishers:
-        reported = (_status(each, intervals, answer.received) for each in answer.status.publishers)
+        reported = (
+            _status(publisher, intervals, answer.received) for publisher in answer.status.publishers
+        )
         # A former driver's report is worth more than a new driver's that has not looked yet.
         statuses = [
-            known.get(each.name, each) if each.state is PublisherState.STARTING else each
-            for each in reported
+            known.get(publisher.name, publisher)
+            if publisher.state is PublisherState.STARTING
+            else publisher
+            for publisher in reported
         ]
     else:
-        statuses = [each for each in known.values() if each.name in intervals]
+        statuses = [publisher for publisher in known.values() if publisher.name in intervals]
     return tuple(
         _with_age(status, status.time if desired.rests else observed.now)
         for status in sorted(statuses, key=attrgetter("name"))
@@ -74,7 +78,7 @@ def published_text(
     statuses: Collection[GroupPublisherStatus], desired: DesiredState, now: datetime
 ) -> str | None:
     """How many of the publishers keep up, and the worst of the rest; None if there are none."""
-    total = len({each.name for each in statuses} | _intervals(desired).keys())
+    total = len({publisher.name for publisher in statuses} | _intervals(desired).keys())
     if not total:
         return None
     bad = _worst_first(statuses)
@@ -82,7 +86,7 @@ def published_text(
     if bad:
         more = f", {len(bad) - MAX_SHOWN} more" if len(bad) > MAX_SHOWN else ""
         text = f"{text}: {', '.join(map(_short, bad[:MAX_SHOWN]))}{more}"
-    age = now - min((each.time for each in statuses), default=now)
+    age = now - min((publisher.time for publisher in statuses), default=now)
     if desired.rests:
         return text
     return aged(text, age) if age > FRESH else text
@@ -98,7 +102,7 @@ def condition_of(
     intervals = _intervals(desired)
     if not intervals and not statuses:
         return None
-    is_old = not desired.rests and any(now - each.time > FRESH for each in statuses)
+    is_old = not desired.rests and any(now - publisher.time > FRESH for publisher in statuses)
     if not statuses or is_old:
         return "Unknown", ConditionReason.UNKNOWN, "the driver has not reported its publishers"
     bad = _worst_first(statuses)
@@ -109,23 +113,26 @@ def condition_of(
         return "Unknown", ConditionReason.STARTING, f"{_named(first)} has not published yet"
     verb = "does" if len(bad) == 1 else "do"
     message = f"{len(bad)} of {plural(len(statuses), 'publisher')} {verb} not keep up"
-    rest = "; ".join(_explained(each, intervals) for each in bad)
+    rest = "; ".join(_explained(publisher, intervals) for publisher in bad)
     return "False", _reason(first), f"{message}: {rest}"
 
 
 def publisher_events(before: GroupStatus, after: GroupStatus) -> Iterator[EmitEvent]:
     """The Events for publishers that stopped keeping up, or keep up again."""
-    known = {each.name: each for each in before.publishers or ()}
-    for each in after.publishers or ():
-        old = known.get(each.name)
+    known = {publisher.name: publisher for publisher in before.publishers or ()}
+    for publisher in after.publishers or ():
+        old = known.get(publisher.name)
         was = old.state if old else PublisherState.CURRENT
-        if each.state is was and (old is None or old.blocked == each.blocked):
+        if publisher.state is was and (old is None or old.blocked == publisher.blocked):
             continue
-        if each.state is PublisherState.CURRENT and was is not PublisherState.STARTING:
-            yield EmitEvent("Normal", "PublisherCurrent", f"{_named(each)} keeps up again")
-        elif each.state not in {PublisherState.CURRENT, PublisherState.STARTING}:
-            why = each.problem or f"what landed {time_text(each.lag_seconds)} ago is not published"
-            yield EmitEvent("Warning", str(_reason(each)), f"{_named(each)}: {why}")
+        if publisher.state is PublisherState.CURRENT and was is not PublisherState.STARTING:
+            yield EmitEvent("Normal", "PublisherCurrent", f"{_named(publisher)} keeps up again")
+        elif publisher.state not in {PublisherState.CURRENT, PublisherState.STARTING}:
+            why = (
+                publisher.problem
+                or f"what landed {time_text(publisher.lag_seconds)} ago is not published"
+            )
+            yield EmitEvent("Warning", str(_reason(publisher)), f"{_named(publisher)}: {why}")
 
 
 def _status(
@@ -168,7 +175,7 @@ def _with_age(status: GroupPublisherStatus, now: datetime) -> GroupPublisherStat
 def _intervals(desired: DesiredState) -> Mapping[str, timedelta]:
     """``minInterval`` of each publisher that the spec in force has, by name."""
     publish = desired.group.spec.publish if desired.group else ()
-    return {each.name: each.min_interval for each in publish}
+    return {publisher.name: publisher.min_interval for publisher in publish}
 
 
 def _limit(name: str, intervals: Mapping[str, timedelta]) -> timedelta:
@@ -178,7 +185,7 @@ def _limit(name: str, intervals: Mapping[str, timedelta]) -> timedelta:
 
 def _worst_first(statuses: Collection[GroupPublisherStatus]) -> list[GroupPublisherStatus]:
     """The publishers that do not keep up."""
-    bad = (each for each in statuses if each.state is not PublisherState.CURRENT)
+    bad = (publisher for publisher in statuses if publisher.state is not PublisherState.CURRENT)
     return sorted(bad, key=lambda each: (_WORST_FIRST.index(each.state), -each.lag_seconds))
 
 

@@ -127,7 +127,7 @@ def stop_before(
     runs = desired.schedule.runs if desired.schedule else ()
     if status is not None or not runs or runs[0].result is not RunResult.LEFT:
         return None
-    known = {each.type: each for each in observed.status.conditions}
+    known = {condition.type: condition for condition in observed.status.conditions}
     before = known.get(ConditionType.STALLED)
     said = before and before.status == "True" and before.reason not in _OF_NO_DRIVER
     return before if said else None
@@ -136,7 +136,7 @@ def stop_before(
 def run_events(before: GroupStatus, after: GroupStatus, now: datetime) -> Iterator[EmitEvent]:
     """The Events for runs that landed; a condition announces late and incomplete ones."""
     last = before.runs[0].ended if before.runs else None
-    found = [each for each in after.runs or () if last is None or each.ended > last]
+    found = [run for run in after.runs or () if last is None or run.ended > last]
     # An operator that sees a group with runs for the first time announces only the last one.
     for run in reversed(found[:1] if last is None else found):
         if run.result is RunResult.LANDED:

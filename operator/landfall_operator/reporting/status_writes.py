@@ -75,15 +75,15 @@ def write_interval(before: GroupStatus, after: GroupStatus) -> timedelta | None:
 
 def _at_the_time_of(before: GroupStatus, after: GroupStatus) -> GroupStatus:
     """The later status with the times of the driver's earlier answer."""
-    times = {each.name: each.time for each in before.publishers or ()}
+    times = {publisher.name: publisher.time for publisher in before.publishers or ()}
     publishers = tuple(
-        each.model_copy(update={"time": times.get(each.name, each.time)})
-        for each in after.publishers or ()
+        publisher.model_copy(update={"time": times.get(publisher.name, publisher.time)})
+        for publisher in after.publishers or ()
     )
-    looks = {each.topic: each.last_look for each in before.feeds or ()}
+    looks = {feed.topic: feed.last_look for feed in before.feeds or ()}
     feeds = tuple(
-        each.model_copy(update={"last_look": looks.get(each.topic, each.last_look)})
-        for each in after.feeds or ()
+        feed.model_copy(update={"last_look": looks.get(feed.topic, feed.last_look)})
+        for feed in after.feeds or ()
     )
     changes: dict[str, object] = {"publishers": publishers or None, "feeds": feeds or None}
     if before.lag and after.lag:

@@ -83,7 +83,9 @@ class DriftLimit:
 
     def forget(self, key: Key) -> None:
         """Forget the objects of a group."""
-        self._repairs = {at: value for at, value in self._repairs.items() if at[0] != key}
+        self._repairs = {
+            object_key: value for object_key, value in self._repairs.items() if object_key[0] != key
+        }
 
 
 log = logging.getLogger(__name__)
@@ -357,7 +359,9 @@ class ActionExecutor:
         self._tokens.pop(key, None)
         self._without_token.discard(key)
         self._drift.forget(key)
-        self._applied = {at: value for at, value in self._applied.items() if at[0] != key}
+        self._applied = {
+            object_key: value for object_key, value in self._applied.items() if object_key[0] != key
+        }
 
     async def _create_token(self, target: Target) -> None:
         token = secrets.token_urlsafe(_TOKEN_BYTES)
@@ -383,7 +387,7 @@ class ActionExecutor:
             found = await self.in_thread(
                 self._kube.find, kind, metadata["namespace"], metadata["name"]
             )
-        owners = {each["uid"] for each in found["metadata"].get("ownerReferences", [])}
+        owners = {reference["uid"] for reference in found["metadata"].get("ownerReferences", [])}
         if owner and owner.uid not in owners:
             raise Retry(f"{names.reference(manifest)} belongs to something else")
         return found
@@ -430,7 +434,7 @@ class ActionExecutor:
             return ""
         labels = body["metadata"].get("labels") or {}
         wanted = manifest["metadata"]["labels"]
-        if all(labels.get(each) == wanted.get(each) for each in _OWN_LABELS):
+        if all(labels.get(label) == wanted.get(label) for label in _OWN_LABELS):
             self._cache.put(kind, body)  # the watch has not brought it yet
             return ""
         return (

@@ -96,7 +96,7 @@ class Backfills:
             if self._scope.is_managed(_group_of(body))
         ]
         self._metrics.backfill_snapshots = {
-            (each.namespace, each.name): each for each in map(_snapshot, bodies)
+            (snapshot.namespace, snapshot.name): snapshot for snapshot in map(_snapshot, bodies)
         }
         self._goes_on = any(not _is_over(body) for body in bodies)
         for body in bodies:

@@ -183,7 +183,9 @@ class KubeClient:
         served = KINDS[kind]
         request = KubeRequest("discover", served, f"/apis/{served.group}/{served.version}")
         try:
-            return any(found["name"] == served.plural for found in self._send(request)["resources"])
+            return any(
+                resource["name"] == served.plural for resource in self._send(request)["resources"]
+            )
         except NotFound:
             return False
 

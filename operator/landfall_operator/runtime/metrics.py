@@ -56,9 +56,9 @@ BACKFILL_FAMILIES = Families(
 
 
 def _backfill_samples(snapshots: Iterable[BackfillSnapshot]) -> Samples:
-    for each in snapshots:
-        own = (each.namespace, each.group, each.name)
-        status = each.status
+    for snapshot in snapshots:
+        own = (snapshot.namespace, snapshot.group, snapshot.name)
+        status = snapshot.status
         for phase in BackfillPhase:
             yield "landfall_backfill_phase", (*own, str(phase)), float(phase is status.phase)
         if status.offsets is not None:

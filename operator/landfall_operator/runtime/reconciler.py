@@ -270,7 +270,7 @@ class Reconciler:
         if not limit:
             return 0
         groups = self._cache.groups.items()
-        changing = {other for other, found in groups if self._continues(found)}
+        changing = {other for other, group in groups if self._continues(group)}
         others = (changing | self._beginning) - {key}
         if len(others) >= limit:
             return limit
@@ -392,7 +392,7 @@ class Reconciler:
 
     async def _announce_warnings(self, target: Target, state: GroupState) -> None:
         """Post one Event about each driver of an unknown contract, and about what is not safe."""
-        mismatches = {contract_mismatch(each.report.status) for each in state.reports.values()}
+        mismatches = {contract_mismatch(entry.report.status) for entry in state.reports.values()}
         found = {("ContractMismatch", message) for message in mismatches - {""}}
         spec = target.resource.spec
         if spec and account_of(spec) == SHARED_ACCOUNT:
