@@ -33,8 +33,8 @@ def load(path: Path, environment: Mapping[str, str]) -> AuditedGroup:
         AuditedTopics.of(group.spec)
     except ValidationError as error:
         lines = (
-            f"{path}: {'.'.join(map(str, each['loc'])) or 'document'}: {each['msg']}"
-            for each in error.errors(include_url=False, include_input=False)
+            f"{path}: {'.'.join(map(str, detail['loc'])) or 'document'}: {detail['msg']}"
+            for detail in error.errors(include_url=False, include_input=False)
         )
         raise AuditStalled(AuditReason.SPEC_INVALID, "\n".join(lines)) from None
     except (ValueError, KeyError, RecursionError) as error:
@@ -76,8 +76,8 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
         return sizes[id(node)]
     sizes[id(node)] = _MAX_VALUES + 1
     inner = node.value if isinstance(node, yaml.CollectionNode) else ()
-    nodes = (n for each in inner for n in (each if isinstance(each, tuple) else (each,)))
-    sizes[id(node)] = 1 + sum(_size(each, sizes) for each in nodes)
+    nodes = (n for entry in inner for n in (entry if isinstance(entry, tuple) else (entry,)))
+    sizes[id(node)] = 1 + sum(_size(child, sizes) for child in nodes)
     return sizes[id(node)]
 
 

@@ -106,7 +106,7 @@ def _enter() -> None:
         _DEPTH.before = soft
         if reserved:
             limit = max(used + step_bytes(), reserved + _SPARE_BYTES)
-            known = [each for each in (limit, soft, hard) if each != resource.RLIM_INFINITY]
+            known = [value for value in (limit, soft, hard) if value != resource.RLIM_INFINITY]
             resource.setrlimit(resource.RLIMIT_DATA, (min(known), hard))
 
 

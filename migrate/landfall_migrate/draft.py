@@ -145,11 +145,11 @@ class Draft:
 
     def remove(self, path: FieldPath, why: str) -> None:
         """Take a field away again; the keys that it came from are not supported."""
-        for key in {key for at in self.under(path) for key in self.origins[at]}:
+        for key in {key for field_path in self.under(path) for key in self.origins[field_path]}:
             self._set(key, KeyOutcome.NOT_SUPPORTED, why)
-        for at in list(self.under(path)):
-            del self.origins[at]
-            self.comments.pop(at, None)
+        for field_path in list(self.under(path)):
+            del self.origins[field_path]
+            self.comments.pop(field_path, None)
         if path[0] == "topics":
             self._topics.clear()
         _prune(self.spec, path)
@@ -163,9 +163,9 @@ class Draft:
 
     def under(self, path: FieldPath) -> Iterator[FieldPath]:
         """The fields that were set at a path, below it or above it."""
-        for at in self.origins:
-            if at[: len(path)] == path or path[: len(at)] == at:
-                yield at
+        for field_path in self.origins:
+            if field_path[: len(path)] == path or path[: len(field_path)] == field_path:
+                yield field_path
 
     def close(self) -> dict[str, Any]:
         """The document, with the entries for topics."""
@@ -185,7 +185,9 @@ class Draft:
         return MigrationReport(
             accounts=tuple(self._account(key) for key in self.settings.given),
             defaults=tuple(
-                (".".join(at), why) for at, why in self.comments.items() if at not in self.undecided
+                (".".join(field_path), why)
+                for field_path, why in self.comments.items()
+                if field_path not in self.undecided
             ),
             missing=tuple(self.missing),
             secrets=tuple(self._secrets.values()),

@@ -111,10 +111,10 @@ def _place(offset: int | None, key: str) -> str:
 def joint(tp: TopicPartition, read: Sequence[ReadObject], start: Start | None) -> Joint:
     """How the last old objects of a topic partition and its first new ones meet."""
     first_new, new = _begin(start)
-    if errors := [f"{each.object.key}: {each.error}" for each in read if each.error]:
+    if errors := [f"{content.object.key}: {content.error}" for content in read if content.error]:
         note = "; ".join(errors)
         return Joint(tp, Result.UNREADABLE, first_new=first_new, note=note, new_object=new)
-    by_offsets = all(each.last is not None for each in read if each.rows)
+    by_offsets = all(content.last is not None for content in read if content.rows)
     last, key = _last(read, by_offsets=by_offsets)
     result, between, note = _meet(read, last, first_new, by_offsets=by_offsets)
     if start and start.error:
@@ -148,8 +148,8 @@ def _meet(
         return Result.OVERLAP, (first_new, last), note
     if not by_offsets:
         return Result.JOINED, (None, None), f"{_NO_OFFSETS}if each offset up to it has a row"
-    begin = min(each.object.offset for each in read)
-    absent = last + 1 - begin - sum(each.rows for each in read)
+    begin = min(content.object.offset for content in read)
+    absent = last + 1 - begin - sum(content.rows for content in read)
     if absent > 0 and read[0].object.generation is not None:
         # An object of the last upload may be gone. Of Connect, each object is an upload of its own.
         note = f"of these, {absent} are in no object of Secor's last upload: check if they had "
@@ -163,15 +163,17 @@ def _last(read: Sequence[ReadObject], *, by_offsets: bool) -> tuple[int, str]:
     Objects of one upload of Secor share their first offset, so that their rows are counted
     together; each object of Connect has a first offset of its own.
     """
-    if by_offsets and any(each.last is not None for each in read):
-        return max((each.last, each.object.key) for each in read if each.last is not None)
+    if by_offsets and any(content.last is not None for content in read):
+        return max(
+            (content.last, content.object.key) for content in read if content.last is not None
+        )
     counts: dict[tuple[int, str], int] = {}
     keys: dict[tuple[int, str], str] = {}
-    for each in read:
-        own = "" if each.object.generation is not None else each.object.key
-        at = (each.object.offset, own)
-        counts[at] = counts.get(at, 0) + each.rows
-        keys[at] = max(keys.get(at, ""), each.object.key)
+    for content in read:
+        own = "" if content.object.generation is not None else content.object.key
+        at = (content.object.offset, own)
+        counts[at] = counts.get(at, 0) + content.rows
+        keys[at] = max(keys.get(at, ""), content.object.key)
     return max((offset + rows - 1, keys[offset, own]) for (offset, own), rows in counts.items())
 
 

@@ -52,7 +52,7 @@ def beginning(records: Iterable[Record]) -> Beginning:
     """How a ledger with these records begins: by the first life of each that landed anything."""
     generation: int | None = None
     starts: dict[TopicPartition, Start] = {}
-    for effect in (each for record in records for each in effects(record)):
+    for effect in (effect for record in records for effect in effects(record)):
         match effect:
             case SpecOpened() if generation is None:
                 generation = effect.generation
@@ -70,7 +70,7 @@ def beginning(records: Iterable[Record]) -> Beginning:
 
 def _take(starts: dict[TopicPartition, Start], landed: LandedSlice) -> None:
     tp = landed.piece.topic_partition
-    data = tuple(each for each in landed.objects if each.kind is ObjectKind.DATA)
+    data = tuple(object_ for object_ in landed.objects if object_.kind is ObjectKind.DATA)
     start = starts.get(tp)
     if data and start and not start.objects:
         starts[tp] = Start(start.offset, data)

@@ -59,15 +59,15 @@ def last_objects(objects: Iterable[OldObject]) -> Mapping[TopicPartition, tuple[
     """
     of_secor: dict[TopicPartition, list[OldObject]] = {}
     of_connect: dict[TopicPartition, dict[str, OldObject]] = {}
-    for each in objects:
-        if each.generation is None:
-            _keep(of_connect.setdefault(each.topic_partition, {}), each)
+    for object_ in objects:
+        if object_.generation is None:
+            _keep(of_connect.setdefault(object_.topic_partition, {}), object_)
             continue
-        kept = of_secor.get(each.topic_partition, [])
-        if not kept or each.offset > kept[0].offset:
-            of_secor[each.topic_partition] = [each]
-        elif each.offset == kept[0].offset:
-            kept.append(each)
+        kept = of_secor.get(object_.topic_partition, [])
+        if not kept or object_.offset > kept[0].offset:
+            of_secor[object_.topic_partition] = [object_]
+        elif object_.offset == kept[0].offset:
+            kept.append(object_)
     connect = {tp: _latest(folders.values()) for tp, folders in of_connect.items()}
     return {**connect, **{tp: tuple(kept) for tp, kept in of_secor.items()}}
 
@@ -80,7 +80,7 @@ def _keep(folders: dict[str, OldObject], each: OldObject) -> None:
     if len(folders) > 2 * _FOLDERS:
         latest = _latest(folders.values())
         folders.clear()
-        folders.update({each.folder: each for each in latest})
+        folders.update({object_.folder: object_ for object_ in latest})
 
 
 def _latest(objects: Iterable[OldObject]) -> tuple[OldObject, ...]:

@@ -79,7 +79,7 @@ def _lines(path: str, read: Read, asked_by: str, above: tuple[str, ...]) -> Iter
         if key.lower() != "include":
             yield PropertyLine(key, tuple(listed(value)), place)
             continue
-        for name in filter(None, (each.strip() for each in value.split(","))):
+        for name in filter(None, (part.strip() for part in value.split(","))):
             yield from _lines(_beside(path, name), read, place, (*above, path))
 
 

@@ -91,11 +91,11 @@ class MigrationReport:
     @property
     def is_complete(self) -> bool:
         """Return whether the group lands what the old program landed, as far as settings show."""
-        return not self.missing and all(each.outcome not in FAULTS for each in self.accounts)
+        return not self.missing and all(account.outcome not in FAULTS for account in self.accounts)
 
     def of(self, outcome: KeyOutcome) -> tuple[KeyReport, ...]:
         """The keys that this became of."""
-        return tuple(each for each in self.accounts if each.outcome is outcome)
+        return tuple(account for account in self.accounts if account.outcome is outcome)
 
     def lines(self) -> Iterator[str]:
         """The report as text."""
@@ -105,7 +105,7 @@ class MigrationReport:
                 yield from _grouped(found)
         if self.missing:
             yield "missing"
-            yield from (f"  {each}" for each in self.missing)
+            yield from (f"  {item}" for item in self.missing)
         if self.defaults:
             yield "not in the input"
             yield from (f"  {field}: {why}" for field, why in self.defaults)
@@ -116,23 +116,23 @@ class MigrationReport:
                 yield from (f"    {key} is the value of {old}" for key, old in secret.keys.items())
         if self.next_steps:
             yield "next"
-            yield from (f"  {each}" for each in self.next_steps)
+            yield from (f"  {step}" for step in self.next_steps)
 
     def as_json(self) -> dict[str, Any]:
         """The report as a JSON object: ``keys``, ``defaults``, ``missing``, ``secrets``, …."""
         return {
             "complete": self.is_complete,
-            "keys": [asdict(each) for each in self.accounts],
+            "keys": [asdict(account) for account in self.accounts],
             "defaults": [{"field": field, "why": why} for field, why in self.defaults],
             "missing": list(self.missing),
             "secrets": [
                 {
-                    "name": each.name,
-                    "field": each.field,
-                    "keys": dict(each.keys),
-                    "command": each.command(self.namespace),
+                    "name": secret.name,
+                    "field": secret.field,
+                    "keys": dict(secret.keys),
+                    "command": secret.command(self.namespace),
                 }
-                for each in self.secrets
+                for secret in self.secrets
             ],
             "next": list(self.next_steps),
         }
@@ -141,11 +141,11 @@ class MigrationReport:
 def _grouped(accounts: Sequence[KeyReport]) -> Iterator[str]:
     """A line per key, or per reason where several keys have the same one and no field."""
     by_reason: dict[str, list[str]] = {}
-    for each in accounts:
-        if each.fields:
-            why = f"  ({each.why})" if each.why else ""
-            yield f"  {each.key} -> {', '.join(each.fields)}{why}"
+    for account in accounts:
+        if account.fields:
+            why = f"  ({account.why})" if account.why else ""
+            yield f"  {account.key} -> {', '.join(account.fields)}{why}"
         else:
-            by_reason.setdefault(each.why, []).append(each.key)
+            by_reason.setdefault(account.why, []).append(account.key)
     for why, keys in by_reason.items():
         yield f"  {', '.join(keys)}" + (f": {why}" if why else "")

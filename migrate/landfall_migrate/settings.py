@@ -103,7 +103,7 @@ class Variables:
 def names_in(lines: Iterable[PropertyLine]) -> frozenset[str]:
     """The names of all variables in values."""
     values = (value for line in lines for value in line.values)
-    return frozenset(found["name"] for value in values for found in _VARIABLE.finditer(value))
+    return frozenset(match["name"] for value in values for match in _VARIABLE.finditer(value))
 
 
 def resolved(

@@ -96,8 +96,8 @@ class WithLedger:
 
     def visible(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         """Keys of both."""
-        ledgers = (each for each in self.ledger.visible(prefix) if _IN_LEDGER.match(each[0]))
-        others = (each for each in self.objects.visible(prefix) if not _IN_LEDGER.match(each[0]))
+        ledgers = (entry for entry in self.ledger.visible(prefix) if _IN_LEDGER.match(entry[0]))
+        others = (entry for entry in self.objects.visible(prefix) if not _IN_LEDGER.match(entry[0]))
         yield from heapq.merge(ledgers, others)
 
     def open(self, key: str) -> BinaryIO:
@@ -118,7 +118,7 @@ class WithLetters:
         yield from heapq.merge(*(self._of(place, it, prefix) for place, it in places))
 
     def _of(self, place: str, bucket: Bucket, prefix: str) -> Iterator[tuple[str, int]]:
-        return (each for each in bucket.visible(prefix) if _place(each[0]) == place)
+        return (entry for entry in bucket.visible(prefix) if _place(entry[0]) == place)
 
     def open(self, key: str) -> BinaryIO:
         """A stream of an object's bytes.

@@ -36,7 +36,7 @@ class HdfsFolder:
         """Keys and sizes, in memory: a name node lists folders in the order of its own."""
         with translate_errors("list", f"{self.url}{prefix}"):
             found = list(self._files(f"{self.root}{prefix}".rpartition("/")[0]))
-        keys = ((each.path.removeprefix(self.root), each.length) for each in found)
+        keys = ((file.path.removeprefix(self.root), file.length) for file in found)
         yield from sorted(
             (key, size)
             for key, size in keys
@@ -45,9 +45,9 @@ class HdfsFolder:
 
     def _files(self, folder: str) -> Iterator[FileStatus]:
         try:
-            for each in self.client.list_status(folder, recursive=True):
-                if not each.isdir:
-                    yield each
+            for file in self.client.list_status(folder, recursive=True):
+                if not file.isdir:
+                    yield file
         except FileNotFoundError:
             return
 
@@ -75,11 +75,11 @@ class HdfsFolder:
         """All files, without the staging folder. The folder need not exist."""
         with translate_errors("list", self.url):
             found = list(self._files(self.root))
-        for each in found:
-            name = each.path.removeprefix(self.root)
+        for file in found:
+            name = file.path.removeprefix(self.root)
             if not name.startswith(STAGING):
-                modified = datetime.fromtimestamp(each.modification_time / 1000, UTC)
-                yield BucketFile(name, _etag(each), modified)
+                modified = datetime.fromtimestamp(file.modification_time / 1000, UTC)
+                yield BucketFile(name, _etag(file), modified)
 
     def read(self, name: str, etag: str, start: int, end: int) -> bytes:
         """Some bytes of a version, looked at before and after: HDFS has no conditional reads."""

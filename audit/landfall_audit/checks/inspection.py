@@ -217,7 +217,7 @@ class _Inspection:
     ) -> None:
         """Run the checks that need more than one range, and add to the findings."""
         rows = {topic: self._readers.of(topic).rows for topic in self._findings.topics}
-        results = {name: found.result for name, found in checks.items()}
+        results = {name: check.result for name, check in checks.items()}
         for fault in (
             *self._replaced.mixed(rows, results),
             *self._replaced.objects(scope.has_topic, self._pool),
@@ -231,13 +231,13 @@ class _Inspection:
         findings, moved, waiting = self._findings, set[str](), set[int]()
         for fault in self._inventory.faults:
             findings.add_fault(fault)
-        findings.results = {name: found.result for name, found in checks.items()}
-        for found in (*checks.values(), self._merged.check):
-            findings.objects += found.objects
-            findings.faults_more += found.faults_more
-            moved |= found.moved
-            waiting |= found.waiting
-            for fault in found.faults:
+        findings.results = {name: check.result for name, check in checks.items()}
+        for check in (*checks.values(), self._merged.check):
+            findings.objects += check.objects
+            findings.faults_more += check.faults_more
+            moved |= check.moved
+            waiting |= check.waiting
+            for fault in check.faults:
                 findings.add_fault(fault)
         self._add_reasons(checks)
         # Only after all ranges are checked is it known which unnamed objects are moved ones.
@@ -251,11 +251,11 @@ class _Inspection:
     def _add_reasons(self, checks: Mapping[tuple[str, int], PartitionCheck]) -> None:
         """Add the records that could not be compared, by reason."""
         findings = self._findings
-        for (topic, _), found in checks.items():
+        for (topic, _), check in checks.items():
             for readers in self._readers.used(topic):
-                if readers.rows is not None and readers.rows.unchecked and found.result.unchecked:
+                if readers.rows is not None and readers.rows.unchecked and check.result.unchecked:
                     findings.reasons[topic] = readers.rows.unchecked
-            for why, records in found.undecided.items():
+            for why, records in check.undecided.items():
                 counts = findings.undecided.setdefault(topic, {})
                 counts[why] = counts.get(why, 0) + records
 

@@ -250,9 +250,9 @@ def _add_missing(
 def _runs(objects: Sequence[ObjectRows], offsets: Sequence[Int64s]) -> Iterator[Int64s]:
     """The rows that must be in offset order: all of a place, run and schema, by name."""
     by_place: defaultdict[tuple[int, int, str], list[Int64s]] = defaultdict(list)
-    for o, found in zip(objects, offsets, strict=True):
+    for o, object_offsets in zip(objects, offsets, strict=True):
         if not o.is_sorted:
-            by_place[o.place, o.run, o.schema].append(found[found != NO_RECORD])
+            by_place[o.place, o.run, o.schema].append(object_offsets[object_offsets != NO_RECORD])
     return (_joined(runs) for runs in by_place.values())
 
 

@@ -286,8 +286,8 @@ def _in_order(
     objects: Sequence[tuple[str, ObjectRows]], pieces: Sequence[tuple[int, ObjectRows]]
 ) -> list[ObjectRows]:
     """The rows of objects and pieces by their first offsets; an object's name has its own."""
-    named = [(basenames.named(key).start, found) for key, found in objects]
-    return [found for _, found in sorted([*named, *pieces], key=lambda item: item[0])]
+    named = [(basenames.named(key).start, object_rows) for key, object_rows in objects]
+    return [object_rows for _, object_rows in sorted([*named, *pieces], key=lambda item: item[0])]
 
 
 def _path(key: str) -> str:

@@ -83,7 +83,7 @@ class ReplacementCheck:
         for place, merged in groupby(found, lambda each: each.place):
             objects = [*merged]
             topic = topic_of(objects[0].key)
-            reader, rows = readers.get(topic), sum(each.rows for each in objects)
+            reader, rows = readers.get(topic), sum(object_.rows for object_ in objects)
             is_in_scope = topic_partition(objects[0].key) in results
             if reader and is_in_scope and self._mixed.unchecked(place) < max(rows, 1):
                 yield from self._compare(place, [o.key for o in objects], reader, results)

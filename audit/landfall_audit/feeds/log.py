@@ -121,9 +121,9 @@ class FeedLog:
             raise CannotCompare(Unchecked.VERSION)
         if feed.reader is None:
             raise CannotCompare(Unchecked.FILE)
-        for row, found in enumerate(feed.reader(feed.source, part)):
+        for row, record in enumerate(feed.reader(feed.source, part)):
             if row >= part.skip:
-                yield FeedRow(number * SPAN + row, found.value, found.key, part.modified)
+                yield FeedRow(number * SPAN + row, record.value, record.key, part.modified)
 
     def row_name(self, topic: str, lifetime: int, offset: int) -> str:
         """The feed, file, part and row that an offset is, for people."""

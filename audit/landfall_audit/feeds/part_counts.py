@@ -30,7 +30,7 @@ def wrong_counts(
         return
     for column, what, is_letters in ((0, "landed rows", False), (2, "dead letters", True)):
         offsets = [o.offsets for o in objects if (o.place == DEAD_LETTERS) is is_letters]
-        known = [each for each in offsets if each is not None]
+        known = [array for array in offsets if array is not None]
         counted = {number: of[column] for number, of in range_.parts.items()}
         found = _by_part(known)
         # Rows that are missing from objects, or twice, are faults of these.
@@ -49,6 +49,6 @@ def _differences(
 
 def _by_part(offsets: Sequence[Int64s]) -> Counter[int]:
     found = Counter[int]()
-    for each in offsets:
-        found.update((each // SPAN).tolist())
+    for array in offsets:
+        found.update((array // SPAN).tolist())
     return found

@@ -71,10 +71,13 @@ class Horizons:
         """Yield what is wrong with a run."""
         until, left = record["until"], {*record.get("left", ())}
         ends = {(e["topic"], number): end for e in record["topics"] for number, end in e["ends"]}
-        for tp, at in sorted(self._next.items()):
-            if tp[0] not in left and ends.get(tp, at + 1) > at:
+        for tp, next_offset in sorted(self._next.items()):
+            if tp[0] not in left and ends.get(tp, next_offset + 1) > next_offset:
                 end = ends.get(tp, "no offset")
-                yield f"{tp[0]}/{tp[1]} landed until {at}, but a run until {until} ends at {end}"
+                yield (
+                    f"{tp[0]}/{tp[1]} landed until {next_offset}, but a run until {until} "
+                    f"ends at {end}"
+                )
         for entry in record["topics"]:
             topic, complete = entry["topic"], entry.get("complete", -1)
             before = self._until.get(topic, -1)

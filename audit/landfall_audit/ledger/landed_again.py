@@ -136,7 +136,7 @@ class RangeReplacer:
 
     def swap(self, swap: Swap, listed: ReplacedList) -> Iterator[Fault]:
         """Apply a REPLACE; the objects that retire have not yet."""
-        retire = {each.landed.key for each in listed.retire}
+        retire = {object_.landed.key for object_ in listed.retire}
         yield from self._staying(swap, retire)
         self._put_aside(swap, retire)
         if swap.undoes == -1:
@@ -208,11 +208,11 @@ class RangeReplacer:
         lifetimes = {(name.topic, name.partition): name.lifetime for name in swap.ranges}
         landed = [_Landed(again) for again in listed.landed_again]
         yield from _assign(landed, listed.objects, slot)
-        for each in landed:
-            yield from each.faults(slot)
-            lifetime = lifetimes.get(each.identity, 0)
+        for range_ in landed:
+            yield from range_.faults(slot)
+            lifetime = lifetimes.get(range_.identity, 0)
             query = "INSERT INTO ranges VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL)"
-            self._rows.execute(query, (*each.identity, lifetime, *each.row(swap.slot)))
+            self._rows.execute(query, (*range_.identity, lifetime, *range_.row(swap.slot)))
 
     # ------------------------------------------------------------------------------------- names
 
@@ -263,7 +263,7 @@ def _assign(
     landed: Sequence[_Landed], objects: Iterable[ReplacementObject], slot: str
 ) -> Iterator[Fault]:
     """Add the rows of objects to the ranges that they are of."""
-    starts = [(*each.identity, each.again.start) for each in landed]
+    starts = [(*range_.identity, range_.again.start) for range_ in landed]
     for new in objects:
         key = new.landed.key
         for section in new.sections:

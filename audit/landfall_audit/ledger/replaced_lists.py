@@ -149,7 +149,9 @@ class ReplacedList(msgspec.Struct, frozen=True):
     @property
     def stored(self) -> set[tuple[FaultKind, str]]:
         """The schemas and specs that it names."""
-        schemas = {(FaultKind.SCHEMA, name) for each in self.landed_again for name in each.schemas}
+        schemas = {
+            (FaultKind.SCHEMA, name) for range_ in self.landed_again for name in range_.schemas
+        }
         return schemas | ({(FaultKind.SPEC, self.spec)} if self.spec else set())
 
 
@@ -180,9 +182,9 @@ def _check(listed: ReplacedList, named: Any) -> None:
     """Raise ValueError if the numbers of objects and rows do not add up."""
     counts = {
         "retired": len(listed.retire),
-        "retired_rows": sum(each.landed.rows for each in listed.retire),
+        "retired_rows": sum(object_.landed.rows for object_ in listed.retire),
         "objects": len(listed.objects),
-        "rows": sum(each.landed.rows for each in listed.objects),
+        "rows": sum(object_.landed.rows for object_ in listed.objects),
     }
     for name, count in counts.items():
         if count != named[name]:

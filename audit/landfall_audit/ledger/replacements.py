@@ -218,33 +218,37 @@ class LedgerReplacements:
         self._rows.executemany("UPDATE named SET retired = ? WHERE key = ?", rows)
 
     def _retain(self, record: _ReplaceRecord, listed: ReplacedList) -> None:
-        rows = ((each.landed.key, record.slot, *each.landed.content) for each in listed.retire)
+        rows = (
+            (object_.landed.key, record.slot, *object_.landed.content) for object_ in listed.retire
+        )
         query = "INSERT OR IGNORE INTO retiring VALUES (?, ?, ?, ?, ?, ?, ?)"
         self._rows.executemany(query, rows)
 
     def _apply(self, record: _ReplaceRecord, listed: ReplacedList) -> Iterator[Fault]:
-        for each in listed.retire:
-            if problem := self._problem(each.landed):
-                yield Fault(FaultKind.REPLACED, each.landed.key, f"slot {record.slot}: {problem}")
+        for object_ in listed.retire:
+            if problem := self._problem(object_.landed):
+                yield Fault(
+                    FaultKind.REPLACED, object_.landed.key, f"slot {record.slot}: {problem}"
+                )
         if record.swap:
             yield from self._swap(record, record.swap, listed)
         elif record.only_renames:
             self._retain(record, listed)
-            yield from self._rename(record, listed, [each.landed for each in listed.retire])
+            yield from self._rename(record, listed, [object_.landed for object_ in listed.retire])
             self._forget(record, listed)
         else:
             yield from self._merge(record, listed)
 
     def _swap(self, record: _ReplaceRecord, swap: Swap, listed: ReplacedList) -> Iterator[Fault]:
         """Replace ranges."""
-        self._retired[record.slot] = [each.landed for each in listed.retire]
+        self._retired[record.slot] = [object_.landed for object_ in listed.retire]
         yield from self._again.swap(swap, listed)
         self._retain(record, listed)
         self._forget(record, listed)
         if swap.undoes != -1:
             back = self._retired.get(swap.undoes, [])
             yield from self._rename(record, listed, back)
-            new = {basenames.unplanned(each.landed.key) for each in listed.objects}
+            new = {basenames.unplanned(object_.landed.key) for object_ in listed.objects}
             for gone in (old.key for old in back if basenames.unplanned(old.key) not in new):
                 message = f"does not come back, though slot {record.slot} undoes slot {swap.undoes}"
                 yield Fault(FaultKind.REPLACED, gone, message)
@@ -264,8 +268,8 @@ class LedgerReplacements:
 
     def _merge(self, record: _ReplaceRecord, listed: ReplacedList) -> Iterator[Fault]:
         sources = SourcesOfRows()
-        for each in listed.retire:
-            for old in self._old(each.landed):
+        for object_ in listed.retire:
+            for old in self._old(object_.landed):
                 sources.add(old)
         self._retain(record, listed)
         self._forget(record, listed)
@@ -289,7 +293,7 @@ class LedgerReplacements:
 
     def _forget(self, record: _ReplaceRecord, listed: ReplacedList) -> None:
         """Stop counting the objects that retire."""
-        keys = [(each.landed.key,) for each in listed.retire]
+        keys = [(object_.landed.key,) for object_ in listed.retire]
         retired = [(record.slot, key) for (key,) in keys]
         self._rows.executemany("UPDATE named SET retired = ? WHERE key = ?", retired)
         self._rows.executemany("DELETE FROM pieces WHERE key = ?", keys)

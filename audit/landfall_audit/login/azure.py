@@ -59,7 +59,9 @@ def _credential(
         return AzureNamedKeyCredential(account, secret[_KEY].strip())
     if _SAS in secret:
         return AzureSasCredential(secret[_SAS].strip().lstrip("?"))
-    return ClientSecretCredential(*(each.strip() for each in require(name, secret, *_APPLICATION)))
+    return ClientSecretCredential(
+        *(value.strip() for value in require(name, secret, *_APPLICATION))
+    )
 
 
 def code_of(error: azure.HttpResponseError) -> str:

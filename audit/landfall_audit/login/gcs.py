@@ -92,8 +92,8 @@ def translate_errors(operation: str, url: str) -> Iterator[None]:
 
 
 def _reason(error: google_errors.GoogleAPICallError) -> str:
-    for each in error.errors:
-        if isinstance(each, dict) and each.get("reason"):
-            return str(each["reason"])
+    for detail in error.errors:
+        if isinstance(detail, dict) and detail.get("reason"):
+            return str(detail["reason"])
     match = _REASON.search(str(error.message))
     return next(filter(None, match.groups())) if match else type(error).__name__

@@ -82,16 +82,16 @@ class _Types:
 
     def _learn(self, declared: Any, namespace: str) -> None:
         if isinstance(declared, list):
-            for each in declared:
-                self._learn(each, namespace)
+            for branch in declared:
+                self._learn(branch, namespace)
         elif isinstance(declared, dict):
             if declared.get("type") in _NAMED:
                 name = self._name(declared, namespace)
                 self._named[name] = (declared, namespace)
                 namespace = name.rpartition(".")[0]
             inner = [declared.get(key) for key in ("type", "items", "values")]
-            for each in (*inner, *(field["type"] for field in declared.get("fields", []))):
-                self._learn(each, namespace)
+            for type_ in (*inner, *(field["type"] for field in declared.get("fields", []))):
+                self._learn(type_, namespace)
 
     def _end_of(self, declared: Any, namespace: str, data: bytes, at: int) -> int:
         """The position after the value at ``at``."""
@@ -128,5 +128,5 @@ class _Types:
                 _, at = number(data, at)
             if not count:
                 return at
-            for each in chain.from_iterable(repeat(items, abs(count))):
-                at = self._end_of(each, namespace, data, at)
+            for type_ in chain.from_iterable(repeat(items, abs(count))):
+                at = self._end_of(type_, namespace, data, at)

@@ -57,5 +57,5 @@ class MixedPool:
     def records(self, place: str) -> MixedRecords:
         """All records of a folder."""
         empty = np.empty((3, 0), np.int64)
-        chunks = [self._file.read(each).reshape(3, -1) for each in self._pools[place].records]
+        chunks = [self._file.read(extent).reshape(3, -1) for extent in self._pools[place].records]
         return MixedRecords(*np.concatenate([empty, *chunks], axis=1))

@@ -130,7 +130,7 @@ def find_wrong_section(offsets: Int64s, sections: Sequence[MixedSection]) -> Mix
     """
     ordered = np.sort(offsets)
     by_offset = sorted(sections, key=lambda each: each.first)
-    is_exact = len({each.partition for each in sections}) == 1 and all(
+    is_exact = len({section.partition for section in sections}) == 1 and all(
         before.last < after.first for before, after in pairwise(by_offset)
     )
     for section in by_offset:

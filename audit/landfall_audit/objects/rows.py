@@ -304,25 +304,25 @@ class _ColumnRows:
 
     def without_content(self, stream: BinaryIO) -> Iterator[Row | Order]:
         """The offsets of rows, if there are any."""
-        for found in self._batches(stream):
-            if isinstance(found, Order):
-                yield found
+        for batch in self._batches(stream):
+            if isinstance(batch, Order):
+                yield batch
             else:
-                yield from ((offset, None) for offset in self._offsets(found))
+                yield from ((offset, None) for offset in self._offsets(batch))
 
     def rows(self, stream: BinaryIO) -> Iterator[Row | Order]:
         """Offsets, and the columns with their names."""
-        for found in self._batches(stream):
-            if isinstance(found, Order):
-                yield found
+        for batch in self._batches(stream):
+            if isinstance(batch, Order):
+                yield batch
                 continue
             there = sorted(
                 name
-                for name in found.schema.names
+                for name in batch.schema.names
                 if (name not in _COORDINATES if self.names is None else name in self.names)
             )
-            values = [landed.forms(found[name], self.types.get(name)) for name in there]
-            for offset, *row in zip(self._offsets(found), *values, strict=True):
+            values = [landed.forms(batch[name], self.types.get(name)) for name in there]
+            for offset, *row in zip(self._offsets(batch), *values, strict=True):
                 yield offset, tuple(zip(there, row, strict=True))
 
     def _batches(self, stream: BinaryIO) -> Iterator[pa.RecordBatch | Order]:
@@ -560,7 +560,10 @@ def _of_envelope(batch: pa.RecordBatch) -> Iterator[Row]:
     times = batch["timestamp"].cast(in_millis).cast(pa.int64()).to_pylist()
     columns = [batch[name].to_pylist() for name in ("offset", "value", "key", "headers")]
     for offset, value, key, headers, time in zip(*columns, times, strict=True):
-        yield offset, (value, key, time, tuple((each["key"], each["value"]) for each in headers))
+        yield (
+            offset,
+            (value, key, time, tuple((header["key"], header["value"]) for header in headers)),
+        )
 
 
 def _avro(spec: AuditedSpec, _: Schemas) -> Rows:

@@ -124,7 +124,7 @@ class AvroPayloads:
     def of_text(cls, text: str, references: Sequence[str] = ()) -> "AvroPayloads":
         """Read a schema from its JSON."""
         try:
-            return cls(json.loads(text), [json.loads(each) for each in references])
+            return cls(json.loads(text), [json.loads(reference) for reference in references])
         except (ValueError, RecursionError) as error:
             raise Undecided(f"a schema of Avro that is no JSON: {error}") from None
 

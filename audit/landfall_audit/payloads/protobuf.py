@@ -138,7 +138,7 @@ class MessagePayloads:
             of = field.message_type.fields_by_name["value"]
             return {_map_key(key): self._common_value(of, value[key]) for key in value}
         if field.is_repeated:
-            return [self._common_value(field, each) for each in value]
+            return [self._common_value(field, item) for item in value]
         return self._common_value(field, value)
 
     def _common_value(self, field: Field, value: Any) -> object:

@@ -66,8 +66,8 @@ def regex(options: Options) -> tuple[Document, Sequence[str]]:
             text = payload.decode()
         except ValueError as error:
             raise BadPayload(f"regex: {error}") from None
-        for each in (_without_line_break(text), text):
-            found = pc.extract_regex(pa.scalar(each, pa.string()), pattern).as_py()
+        for candidate in (_without_line_break(text), text):
+            found = pc.extract_regex(pa.scalar(candidate, pa.string()), pattern).as_py()
             if found is not None:
                 return dict(zip(names, found.values(), strict=True))
         raise BadPayload("regex: pattern not found")
@@ -95,7 +95,7 @@ def _groups(pattern: str) -> tuple[str, list[str]]:
         elif piece == "[":
             # A bracket that closes at the beginning of a class is a character of it.
             starts = ("[^]", "[]", "[^", "[")
-            piece = next(each for each in starts if pattern.startswith(each, at))
+            piece = next(start for start in starts if pattern.startswith(start, at))
             is_class = True
         if opening:
             names.append(opening[1] or str(len(names) + 1))

@@ -107,8 +107,8 @@ class AvroJson:
                 inside = name.rpartition(".")[0]
                 made = _RecordDecoder(
                     [
-                        (f"{_quoted(each['name'])}:", self._of(each["type"], inside))
-                        for each in about["fields"]
+                        (f"{_quoted(member['name'])}:", self._of(member["type"], inside))
+                        for member in about["fields"]
                     ]
                 )
         self._named[name] = made

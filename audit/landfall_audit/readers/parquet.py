@@ -68,14 +68,14 @@ def _texts(column: pa.Array) -> list[str]:
     if kinds.is_dictionary(type_):
         return _texts(column.dictionary_decode())
     if kinds.is_struct(type_):
-        made = _objects([each.name for each in type_], column.flatten(), len(column))
+        made = _objects([field.name for field in type_], column.flatten(), len(column))
         pairs = zip(column.is_valid().to_pylist(), made, strict=True)
         return [text if is_valid else "null" for is_valid, text in pairs]
     if kinds.is_map(type_):
         return _maps(column)
     if kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_fixed_size_list(type_):
         return [
-            "null" if not each.is_valid else f"[{','.join(_texts(each.values))}]" for each in column
+            "null" if not cell.is_valid else f"[{','.join(_texts(cell.values))}]" for cell in column
         ]
     for is_kind, texts_of in _LEAVES:
         if is_kind(type_):
@@ -87,11 +87,11 @@ def _maps(column: pa.MapArray) -> list[str]:
     has_text = kinds.is_string(column.type.key_type) or kinds.is_large_string(column.type.key_type)
     left, middle, right = ("", ":", "") if has_text else ('{"key":', ',"value":', "}")
     found = []
-    for each in column:
-        if not each.is_valid:
+    for cell in column:
+        if not cell.is_valid:
             found.append("null")
             continue
-        texts = map(_texts, each.values.flatten())
+        texts = map(_texts, cell.values.flatten())
         items = [f"{left}{key}{middle}{value}{right}" for key, value in zip(*texts, strict=True)]
         found.append(f"{{{','.join(items)}}}" if has_text else f"[{','.join(items)}]")
     return found

@@ -54,15 +54,15 @@ def check(arguments: argparse.Namespace) -> ExitCode:
         )
         for tp in found
     }
-    objects = [each for of_tp in found.values() for each in of_tp]
+    objects = [object_ for of_tp in found.values() for object_ in of_tp]
     contents: dict[TopicPartition, list[ReadObject]] = {}
-    for each in map_concurrently(
+    for content in map_concurrently(
         lambda o: read_object(store, outputs[o.topic_partition.topic], o), objects
     ):
-        contents.setdefault(each.object.topic_partition, []).append(each)
+        contents.setdefault(content.object.topic_partition, []).append(content)
     wanted = {tp: s for tp, s in began.starts.items() if tp in found or tp in misnamed}
     starts = _looked_into(opened, wanted)
-    misnamed_by = [(each, rule.first) for each in misnamed.values()]
+    misnamed_by = [(object_, rule.first) for object_ in misnamed.values()]
     results = joints(contents, starts, misnamed_by)
     for joint in results:
         line = json.dumps(_as_json(joint)) if arguments.json else joint.line
@@ -193,7 +193,7 @@ def _as_written(output: Output, key: str) -> Output:
     """The output with the compression of the object's name, where its format has none."""
     if output.format not in _BY_EXTENSION:
         return _with(output, codec=None)
-    extension = next((each for each in _CODECS if key.endswith(each)), "")
+    extension = next((suffix for suffix in _CODECS if key.endswith(suffix)), "")
     return _with(output, codec=_CODECS.get(extension, "None"))
 
 

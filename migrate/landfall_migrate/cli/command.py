@@ -182,7 +182,7 @@ def _add_steps(draft: Draft, made: Mapping[str, Any], output: Path | None) -> No
     proof = f"landfall migrate check GROUP.yaml --from {url} proves the join"
     draft.next_steps.append(f"{proof}, before the first start and after it")
     if output:
-        steps = [each.replace("GROUP.yaml", str(output)) for each in draft.next_steps]
+        steps = [step.replace("GROUP.yaml", str(output)) for step in draft.next_steps]
         draft.next_steps = steps
 
 

@@ -166,7 +166,7 @@ def _take_source(draft: Draft, wanted: GroupChoices) -> None:
     group = settings.text(own) or (f"connect-{name}" if name else "")
     if group:
         draft.put("source.kafka.groupId", group, own if settings.has(own) else "name")
-    names = [each.strip() for each in settings.text("topics").split(",") if each.strip()]
+    names = [topic.strip() for topic in settings.text("topics").split(",") if topic.strip()]
     if names:
         draft.put("source.kafka.topics", names, "topics")
     elif settings.has("topics.regex"):

@@ -200,7 +200,7 @@ def _take_codec(draft: Draft, found: SinkFormat) -> None:
         draft.refuse(found.codec, f"{found.format} has no {name}: its default is used instead")
     else:
         draft.put("output.codec", ours, found.codec, default="the connector's default")
-    others = {each.codec for each in FORMATS.values()} - {found.codec}
+    others = {format_.codec for format_ in FORMATS.values()} - {found.codec}
     for key in others:
         draft.drop(key, f"{found.format} does not read it")
 

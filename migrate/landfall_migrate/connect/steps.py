@@ -15,7 +15,7 @@ _KEYS = ("type", "predicate", "negate")
 
 def take_steps(draft: Draft) -> None:
     """Set ``transforms``, in order; every key of a transform is taken with it, or refused."""
-    names = [each.strip() for each in draft.settings.text("transforms").split(",") if each.strip()]
+    names = [name.strip() for name in draft.settings.text("transforms").split(",") if name.strip()]
     steps: list[dict[str, Any]] = []
     taken: list[str] = []
     why = _no_steps(draft)
@@ -111,4 +111,4 @@ def _hint(own: Mapping[str, str]) -> str:
 
 
 def _items(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
+    return [item.strip() for item in text.split(",") if item.strip()]
