@@ -114,9 +114,9 @@ def executor_environment(pod: Json) -> dict[str, str]:
     (container,) = pod["spec"]["containers"]
     fields = {"status.podIP": HOST, "metadata.name": pod["metadata"]["name"]}
     found = {}
-    for each in container["env"]:
-        path = each.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
-        found[each["name"]] = fields[path] if path else each.get("value", "")
+    for variable in container["env"]:
+        path = variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath")
+        found[variable["name"]] = fields[path] if path else variable.get("value", "")
     return found
 
 

@@ -57,22 +57,22 @@ class Package:
 
 def python_packages(folder: Path) -> Iterator[Package]:
     """The distributions that are installed in a folder."""
-    for found in metadata.distributions(path=[str(folder)]):
-        said = found.metadata
+    for distribution in metadata.distributions(path=[str(folder)]):
+        said = distribution.metadata
         classified = [
-            each.rpartition(" :: ")[2]
-            for each in said.get_all("Classifier") or ()
-            if each.startswith("License :: OSI")
+            classifier.rpartition(" :: ")[2]
+            for classifier in said.get_all("Classifier") or ()
+            if classifier.startswith("License :: OSI")
         ]
         short = (said.get("License") or "").strip()
         named = said.get("License-Expression") or "; ".join(classified) or short.split("\n")[0]
         texts = [
             str(file)
-            for file in found.files or ()
+            for file in distribution.files or ()
             if re.search(r"(?i)(^|/)(licen[sc]e|copying|notice)[^/]*$", str(file))
         ]
         text = f"{folder}/{texts[0]}" if texts else ""
-        yield Package("pypi", said["Name"], found.version, named or UNKNOWN, text)
+        yield Package("pypi", said["Name"], distribution.version, named or UNKNOWN, text)
 
 
 def jars(folder: Path) -> Iterator[Package]:
@@ -107,9 +107,9 @@ def _manifest(jar: zipfile.ZipFile) -> str:
 
 def crates(lock: Path) -> Iterator[Package]:
     """The crates that are linked into the extension."""
-    for each in tomllib.loads(lock.read_text())["package"]:
-        if "source" in each:
-            yield Package("cargo", each["name"], each["version"])
+    for package in tomllib.loads(lock.read_text())["package"]:
+        if "source" in package:
+            yield Package("cargo", package["name"], package["version"])
 
 
 def debian_packages(status: Path) -> Iterator[Package]:
@@ -127,17 +127,17 @@ def sbom(name: str, packages: list[Package]) -> str:
     licenses, bom = LicenseFactory(), Bom()
     bom.metadata.component = Component(name=name, type=ComponentType.CONTAINER, bom_ref=name)
     # It would differ from build to build, as the time does that is left out below.
-    bom.serial_number = uuid5(NAMESPACE_URL, "\n".join(str(each.url) for each in packages))
-    for each in packages:
-        said = () if each.license in {UNKNOWN, SEE_TEXT} else (each.license,)
+    bom.serial_number = uuid5(NAMESPACE_URL, "\n".join(str(package.url) for package in packages))
+    for package in packages:
+        said = () if package.license in {UNKNOWN, SEE_TEXT} else (package.license,)
         bom.components.add(
             Component(
-                name=each.name,
-                group=each.namespace or None,
-                version=each.version,
+                name=package.name,
+                group=package.namespace or None,
+                version=package.version,
                 type=ComponentType.LIBRARY,
-                purl=each.url,
-                bom_ref=str(each.url),
+                purl=package.url,
+                bom_ref=str(package.url),
                 licenses=[licenses.make_with_name(text) for text in said],
             )
         )
@@ -157,10 +157,10 @@ def third_party(name: str, packages: list[Package]) -> str:
         "| kind | package | version | license | text |",
         "|---|---|---|---|---|",
     ]
-    for each in packages:
-        full = f"{each.namespace}:{each.name}" if each.namespace else each.name
-        said = each.license.replace("|", "/")
-        lines.append(f"| {each.kind} | {full} | {each.version} | {said} | {each.text} |")
+    for package in packages:
+        full = f"{package.namespace}:{package.name}" if package.namespace else package.name
+        said = package.license.replace("|", "/")
+        lines.append(f"| {package.kind} | {full} | {package.version} | {said} | {package.text} |")
     return "\n".join([*lines, ""])
 
 

@@ -65,7 +65,9 @@ def in_other_store(group: str, bucket: DemoBucket) -> str:
     del spec["output"]["s3"]
     spec["output"] |= {"url": bucket.url(document["metadata"]["name"]), **bucket.access()}
     if "publish" in spec:
-        spec["publish"] = [each for each in spec["publish"] if each["type"] != "Iceberg"]
+        spec["publish"] = [
+            publisher for publisher in spec["publish"] if publisher["type"] != "Iceberg"
+        ]
     text: str = yaml.safe_dump(document, sort_keys=False)
     return text
 

@@ -72,7 +72,7 @@ def events() -> Iterator[tuple[str, str, int, bytes]]:
 def counts() -> dict[str, int]:
     """How many flights each topic has."""
     found = pc.value_counts(_table()["origin"]).to_pylist()
-    return {topic(each["values"]): each["counts"] for each in found}
+    return {topic(row["values"]): row["counts"] for row in found}
 
 
 def produce(bootstrap: str, advance: Callable[[int], None], over: float = 0) -> int:

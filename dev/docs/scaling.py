@@ -36,7 +36,7 @@ def table(page: str) -> tuple[list[int], Mapping[str, Sequence[float]]]:
     heads, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
     names = heads[1 : 1 + len(TONES)]
     slots = [int(row[0]) for row in rows]
-    return slots, {name: [float(row[at]) for row in rows] for at, name in enumerate(names, 1)}
+    return slots, {name: [float(row[index]) for row in rows] for index, name in enumerate(names, 1)}
 
 
 def picture(page: str) -> str:

@@ -87,9 +87,9 @@ def _section(path: str, kind: type) -> Iterator[str]:
     yield "| field | type | meaning |"
     yield "|---|---|---|"
     documented = dict(_documented(kind))
-    for each in fields(kind):
-        text = documented.get(each.name) or PLAIN[each.name]
-        yield f"| `{each.name}` | {_type(str(each.type))} | {text} |"
+    for field in fields(kind):
+        text = documented.get(field.name) or PLAIN[field.name]
+        yield f"| `{field.name}` | {_type(str(field.type))} | {text} |"
     yield ""
 
 

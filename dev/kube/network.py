@@ -78,9 +78,9 @@ def candidates(home: Path, network: IPv4Network, routes: Iterable[IPv4Network]) 
     # VPNs route half of all addresses; such routes do not count.
     taken = [route for route in routes if route.prefixlen >= 8]
     return [
-        found
-        for found in blocks(home, network)
-        if not any(found.block.overlaps(route) for route in taken)
+        candidate
+        for candidate in blocks(home, network)
+        if not any(candidate.block.overlaps(route) for route in taken)
     ]
 
 

@@ -73,7 +73,7 @@ class TourMetastore:
     def compare(self) -> bool:
         """Return whether exactly the folders with landed objects are partitions."""
         by_topic = proof.output_partitions(landed(self.tour.bucket, GROUP))
-        folders = {topic: set(found) for topic, found in by_topic.items()}
+        folders = {topic: set(partitions) for topic, partitions in by_topic.items()}
         wait(lambda: self._names() == folders, "the metastore has all folders", seconds=120)
         self.tour.story.say(
             f"[bold]{sum(map(len, folders.values())):,} folders in the bucket, each a partition in "

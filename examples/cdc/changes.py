@@ -180,8 +180,8 @@ def canal(change: Change) -> Iterator[Record]:
 
 
 SOURCES: Mapping[str, Callable[[Change], Iterator[Record]]] = {
-    each.__name__: each
-    for each in (postgres, mysql, sqlserver, oracle, mongodb, flattened, maxwell, canal)
+    function.__name__: function
+    for function in (postgres, mysql, sqlserver, oracle, mongodb, flattened, maxwell, canal)
 }
 
 

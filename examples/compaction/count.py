@@ -13,7 +13,7 @@ def main(folder: str) -> None:
     """Read all objects in the folders of hours."""
     for hour in sorted(Path(folder).glob("*/dt=*/hr=*")):
         objects = [gzip.decompress(file.read_bytes()) for file in hour.glob("*.json.gz")]
-        rows = [json.loads(line) for each in objects for line in each.splitlines()]
+        rows = [json.loads(line) for body in objects for line in body.splitlines()]
         orders = {row["order_id"] for row in rows}
         counted = f"objects {len(objects)}  rows {len(rows)}  orders {len(orders)}"
         sys.stdout.write(f"{hour.name}  {counted}\n")

@@ -74,8 +74,8 @@ class ObjectIndex:
 
     def _insert(self, database: sqlite3.Connection, table: str, stretch: Stretch) -> None:
         rows = [
-            (table, self.context.url(each.landed.upload.key), each.landed.rows, each.slot)
-            for each in stretch.objects
+            (table, self.context.url(object_.landed.upload.key), object_.landed.rows, object_.slot)
+            for object_ in stretch.objects
         ]
         database.executemany("insert into objects values (?, ?, ?, ?)", rows)
         database.execute("insert or replace into positions values (?, ?)", (table, stretch.through))

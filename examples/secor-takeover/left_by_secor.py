@@ -55,8 +55,8 @@ def sequence_file(rows: Rows) -> bytes:
     values = [pack(">i", len(payload)) + payload for _, payload in rows]
     buffers = (b"".join(_vint(len(x)) for x in keys), b"".join(keys))
     buffers += (b"".join(_vint(len(x)) for x in values), b"".join(values))
-    packed = (gzip.compress(each, mtime=0) for each in buffers)
-    block = _vint(len(rows)) + b"".join(_text(each) for each in packed)
+    packed = (gzip.compress(buffer, mtime=0) for buffer in buffers)
+    block = _vint(len(rows)) + b"".join(_text(part) for part in packed)
     return head + b"\xff\xff\xff\xff" + sync + block
 
 
@@ -137,7 +137,7 @@ def upload(s3: str, bucket: str, topic: str) -> None:
     """Upload the objects; keys come from where boto3 looks for them."""
     config = Config(s3={"addressing_style": "path"})
     client = boto3.client("s3", endpoint_url=s3, config=config)
-    if bucket not in {each["Name"] for each in client.list_buckets()["Buckets"]}:
+    if bucket not in {entry["Name"] for entry in client.list_buckets()["Buckets"]}:
         client.create_bucket(Bucket=bucket)
     for process in PROCESSES:
         for key, body in process.objects(topic):

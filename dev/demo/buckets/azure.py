@@ -54,7 +54,7 @@ class DemoAzureContainer:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """The sizes of visible blobs under a prefix, by name."""
-        return {found.name: found.size for found in self.client.list_blobs(name_starts_with=prefix)}
+        return {blob.name: blob.size for blob in self.client.list_blobs(name_starts_with=prefix)}
 
     def read(self, key: str) -> bytes:
         """The bytes of a blob."""

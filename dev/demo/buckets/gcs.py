@@ -44,9 +44,7 @@ class DemoGcsBucket:
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """The sizes of visible objects under a prefix, by name."""
-        return {
-            found.name: found.size for found in self.client.list_blobs(self.name, prefix=prefix)
-        }
+        return {blob.name: blob.size for blob in self.client.list_blobs(self.name, prefix=prefix)}
 
     def read(self, key: str) -> bytes:
         """The bytes of an object."""

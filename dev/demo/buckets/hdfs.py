@@ -43,9 +43,9 @@ class DemoHdfsFolder:
         if not self._exists(root + prefix):
             return {}
         return {
-            found.path.removeprefix(root): found.length
-            for found in self.client.list_status(root + prefix.rstrip("/"), recursive=True)
-            if not found.isdir
+            file.path.removeprefix(root): file.length
+            for file in self.client.list_status(root + prefix.rstrip("/"), recursive=True)
+            if not file.isdir
         }
 
     def read(self, key: str) -> bytes:

@@ -53,7 +53,7 @@ class DemoS3Bucket:
         pages = self.client.get_paginator("list_objects_v2").paginate(
             Bucket=self.name, Prefix=prefix
         )
-        return {found["Key"]: found["Size"] for page in pages for found in page.get("Contents", ())}
+        return {entry["Key"]: entry["Size"] for page in pages for entry in page.get("Contents", ())}
 
     def read(self, key: str) -> bytes:
         """The bytes of an object."""
