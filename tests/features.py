@@ -24,6 +24,7 @@ FEATURES = {
     "dev": (
         *("unit/dev", "test_purity", "test_servers.", "fault_proxy", "test_demo", "times"),
         "class_names",
+        "loop_variables",
     ),
     "docs": (
         *("test_docs", "example", "start_pages", "tutorial", "repository", "coming_from"),
