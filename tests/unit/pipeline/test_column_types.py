@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from landfall.api.spec import Column, Decode
+from landfall.api.spec import Column, Decode, ValueType
 from landfall.ledger.offsets import TopicPartition
 from landfall.native import HotPath
 from landfall.pipeline.decoders import Decoded, Decoder, Wanted
 from landfall.pipeline.decoders.delimited import DelimitedDecoder
 from landfall.pipeline.decoders.json import JsonDecoder
 from landfall.pipeline.decoders.messagepack import MessagePackDecoder
-from landfall.pipeline.decoders.typed_columns import schema_of
+from landfall.pipeline.decoders.typed_columns import schema_of, typed_columns
 from landfall.pipeline.records import filled
 from tests.support.driver.hot_paths import BOTH, running
 
@@ -427,3 +427,28 @@ def test_columns_are_described_by_their_arrow_types() -> None:
 
     assert schema is not None
     assert schema.field("c").type.value_type.field("price").type == pa.decimal128(10, 2)
+
+
+def test_a_schema_has_every_setting_of_each_declared_type() -> None:
+    struct = {"type": "Struct", "fields": [{"name": "x", "type": "Int64"}]}
+    types: list[dict[str, object]] = [
+        {"type": "Int64"},
+        {"type": "Timestamp"},
+        {"type": "Timestamp", "unit": "Seconds"},
+        {"type": "Timestamp", "unit": "Custom", "format": "%d/%m/%Y", "timezone": "Asia/Tokyo"},
+        {"type": "Decimal", "precision": 5},
+        {"type": "Decimal", "precision": 5, "scale": 0},
+        {"type": "Decimal", "precision": 5, "scale": 1},
+        {"type": "List", "items": {"type": "Int64"}},
+        {"type": "List", "items": {"type": "Int64", "nullable": False}},
+        struct,
+        {"type": "Struct", "fields": [{"name": "x", "type": "Int64", "nullable": False}]},
+        {"type": "List", "items": struct},
+    ]
+    named = [{"name": f"c{n}", **each} for n, each in enumerate([*types, *reversed(types)])]
+
+    found = typed_columns(schema_of([Column.model_validate(each) for each in named]))
+
+    assert [column.declared for column in found] == [
+        ValueType.model_validate(each) for each in [*types, *reversed(types)]
+    ]

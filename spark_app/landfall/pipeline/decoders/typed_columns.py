@@ -34,6 +34,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
@@ -138,14 +139,19 @@ def schema_of(columns: Sequence[Column]) -> pa.Schema:
 
 
 def _arrow_field(column: Column) -> pa.Field:
-    declared = ValueType.model_validate(
-        {name: getattr(column, name) for name in ValueType.model_fields}
-    )
-    metadata = {
-        _PATH: msgspec.json.encode(column.path),
-        _TYPE: declared.model_dump_json().encode(),
-    }
+    type_text = _type_text(*_type_settings(column))
+    metadata = {_PATH: msgspec.json.encode(column.path), _TYPE: type_text}
     return pa.field(column.name, arrow_type(column), column.nullable, metadata)
+
+
+_type_settings = attrgetter(*ValueType.model_fields)
+
+
+@lru_cache(1024)  # thousands of columns have a few types, and a model takes longer than a field
+def _type_text(*settings: object) -> bytes:
+    """Return the declared type with these settings, in the order of its fields, as JSON."""
+    declared = ValueType.model_validate(dict(zip(ValueType.model_fields, settings, strict=True)))
+    return declared.model_dump_json().encode()
 
 
 def typed_columns(schema: pa.Schema) -> tuple[TypedColumn, ...]:
