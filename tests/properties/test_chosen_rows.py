@@ -1,6 +1,6 @@
 """Rows that are only chosen make the same blocks, parts and objects as copies of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import ObjectKind
-from landfall.pipeline.records import of_columns
+from landfall.pipeline.records import HEADERS, of_columns
 from landfall.store.memory import MemoryStore
 from landfall.task.outputs import ObjectWriter, Outputs, OutputSizes
 from landfall.task.rows import ChosenRows, RowLayout
 from landfall.task.uploading import ObjectUpload, Uploader
 
 TP = TopicPartition("clicks", 0)
-EVERYTHING = RowLayout(timestamps=True, keys=True, headers=False)
+EVERYTHING = RowLayout(timestamps=True, keys=True, headers=True)
 
 
 @dataclass
@@ -35,6 +35,7 @@ class Recorder:
             records.timestamps.tolist(),
             records.keys.to_pylist(),
             records.values.to_pylist(),
+            records.headers.to_pylist(),
         )
         return b"".join(b"%r\n" % (row,) for row in zip(*columns, strict=True))
 
@@ -50,6 +51,7 @@ def chunks(draw: st.DrawFn) -> list[tuple[pa.RecordBatch, dict[str, list[int]]]]
         sizes = draw(st.lists(st.integers(-1, 60), min_size=1, max_size=30))
         values = [None if size < 0 else b"%0*d" % (size, size) for size in sizes]
         keys = [None if size % 3 else b"k%d" % size for size in sizes]
+        header_of = list(zip(keys, sizes, strict=True))
         count = len(sizes)
         records = of_columns(
             TP,
@@ -57,6 +59,7 @@ def chunks(draw: st.DrawFn) -> list[tuple[pa.RecordBatch, dict[str, list[int]]]]
             pa.array(values, pa.binary()),
             timestamps=np.arange(count),
             keys=pa.array(keys, pa.binary()),
+            headers=pa.array([[("h", key)] * (size % 4) for key, size in header_of], HEADERS),
         )
         goes_to = draw(st.lists(st.sampled_from("aab"), min_size=count, max_size=count))
         outputs = {
@@ -137,3 +140,37 @@ def test_divided_rows_have_the_offsets_and_weights_of_their_own(
         assert part.offsets.tolist() == alone.offsets.tolist()
         assert part.weights.tolist() == alone.weights.tolist()
         assert part.taken().equals(alone.taken())
+
+
+@given(chunks(), st.booleans(), st.booleans(), st.data())
+def test_rows_weigh_what_is_written_of_them(
+    given_chunks: list[tuple[pa.RecordBatch, dict[str, list[int]]]],
+    keys: bool,
+    headers: bool,
+    data: st.DataObject,
+) -> None:
+    batch, _ = given_chunks[0]
+    start = data.draw(st.integers(0, len(batch) - 1))
+    part = batch.slice(start)
+    records = of_columns(
+        TP,
+        part.column("offset").to_numpy(),
+        part.column("value"),
+        timestamps=part.column("timestamp").to_numpy(),
+        keys=part.column("key"),
+        headers=part.column("headers"),
+    )
+
+    def weights(layout: RowLayout) -> list[int]:
+        return np.diff(ChosenRows(layout.rows(records, None)).weights, prepend=0).tolist()
+
+    payloads = [len(value or b"") for value in part.column("value").to_pylist()]
+    of_keys = [len(key or b"") * keys for key in part.column("key").to_pylist()]
+    of_headers = [
+        sum(len(h["key"]) + len(h["value"] or b"") for h in row) * headers
+        for row in part.column("headers").to_pylist()
+    ]
+    whole = [16 + sum(sizes) for sizes in zip(payloads, of_keys, of_headers, strict=True)]
+    layout = RowLayout(timestamps=True, keys=keys, headers=headers)
+    assert weights(layout) == whole
+    assert weights(replace(layout, weighs_all=False)) == [16 + size for size in payloads]

@@ -2,7 +2,7 @@
 
 | option | default | meaning |
 |---|---|---|
-| ``stripeBytes`` | ``32Mi`` | payload bytes in a stripe, about, which are kept in memory |
+| ``stripeBytes`` | ``32Mi`` | payload, key and header bytes in a stripe, about, kept in memory |
 | ``envelope`` | true | whether typed columns are followed by ``_topic`` to ``_timestamp`` |
 | ``sortBy`` | none | columns that sort the rows of each stripe; ``-name``: descending |
 | ``dictionary`` | true | whether texts that repeat are encoded by a dictionary |

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from landfall.landed.rows import ROWS
 from landfall.ledger.task_results import CURRENT_RULES, LandingRules
-from landfall.pipeline.records import Int64s
+from landfall.pipeline.records import Int64s, record_bytes
 from landfall.source.messages import chunk_rows
 
 Batches = Iterator[pa.RecordBatch]
@@ -105,18 +104,6 @@ def chunks(
 
 
 def _sizes(table: pa.Table, rules: LandingRules) -> Int64s:
-    sizes = _lengths(table["value"])
     if rules is LandingRules.PAYLOADS:
-        return sizes
-    headers = table["headers"].combine_chunks()
-    names, values = headers.flatten().flatten()
-    ends = np.cumsum(_lengths(names) + _lengths(values))
-    counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy().cumsum(dtype=np.int64)
-    until = np.concatenate(([0], ends))[counts]
-    whole: Int64s = sizes + _lengths(table["key"]) + np.diff(until, prepend=0)
-    return whole
-
-
-def _lengths(column: pa.Array | pa.ChunkedArray) -> Int64s:
-    lengths: Int64s = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
-    return lengths
+        return record_bytes(table["value"])
+    return record_bytes(table["value"], table["key"], table["headers"].combine_chunks())

@@ -298,6 +298,8 @@ class LandingRules(IntEnum):
     """A large row begins an object of its own if the object before has none, where the format asks
     for it. Small columns of Parquet are packed cheaply, which decides how many bytes memory holds.
     """
+    WHOLE_ROWS = 4
+    """A block ends by the keys and headers that its format writes, too."""
 
     @classmethod
     def of(cls, number: int) -> "LandingRules":
@@ -308,4 +310,4 @@ class LandingRules(IntEnum):
         return cls(min(number, CURRENT_RULES))
 
 
-CURRENT_RULES = LandingRules.LARGE_ROWS
+CURRENT_RULES = LandingRules.WHOLE_ROWS

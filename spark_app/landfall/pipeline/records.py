@@ -19,6 +19,7 @@ from typing import TypeAlias, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from landfall.ledger.offsets import TopicPartition
 
@@ -227,3 +228,33 @@ def of_columns(
         headers=lambda: pa.array([[]] * rows, HEADERS) if headers is None else headers,
     )
     return Records(tp, offsets, values, columns)
+
+
+def record_bytes(
+    values: pa.BinaryArray | pa.ChunkedArray,
+    keys: pa.BinaryArray | pa.ChunkedArray | None = None,
+    headers: pa.ListArray | None = None,
+) -> Int64s:
+    """Return the bytes of each record, shape (rows,): its payload, key, and headers with names.
+
+    Args:
+        values: the payloads.
+        keys: the keys; None counts none.
+        headers: the headers, of type ``HEADERS``; None counts none.
+    """
+    sizes = _lengths(values)
+    if keys is not None:
+        sizes = sizes + _lengths(keys)
+    if headers is None:
+        return sizes
+    names, contents = headers.flatten().flatten()
+    ends = np.cumsum(_lengths(names) + _lengths(contents))
+    counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy().cumsum(dtype=np.int64)
+    until = np.concatenate(([0], ends))[counts]
+    of_all: Int64s = sizes + np.diff(until, prepend=0)
+    return of_all
+
+
+def _lengths(column: pa.Array | pa.ChunkedArray) -> Int64s:
+    lengths: Int64s = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
+    return lengths

@@ -58,8 +58,10 @@ class DeadLetterEncoder:
         return self._parquet.held_bytes
 
 
-def dead_letter_rows(records: Records, bad: Sequence[BadRecord]) -> ChosenRows:
-    """Return the bad records of a chunk as rows of ``LAYOUT``.
+def dead_letter_rows(
+    records: Records, bad: Sequence[BadRecord], layout: RowLayout = LAYOUT
+) -> ChosenRows:
+    """Return the bad records of a chunk as rows of ``LAYOUT``, or of it by older landing rules.
 
     Headers and Kafka timestamps that cannot be read are left out, and the row's error names them.
     """
@@ -86,7 +88,7 @@ def dead_letter_rows(records: Records, bad: Sequence[BadRecord]) -> ChosenRows:
         keys=rejected.keys,
         headers=headers,
     )
-    return ChosenRows(LAYOUT.rows(whole, pa.RecordBatch.from_pydict(columns)))
+    return ChosenRows(layout.rows(whole, pa.RecordBatch.from_pydict(columns)))
 
 
 def kafka_timestamp(error: str) -> int:

@@ -53,7 +53,7 @@ from landfall.task.part_counts import PartCounts
 from landfall.task.partitioning import BadRecord, PartitionedChunk, Partitioner, Partitioners
 from landfall.task.reasons import PublicReasons
 from landfall.task.row_buffer import PayloadRulesBuffer, RowBuffer
-from landfall.task.rows import payload_bytes
+from landfall.task.rows import RowLayout, payload_bytes
 from landfall.task.uploading import ObjectUpload, Uploader
 
 log = logging.getLogger(__name__)
@@ -314,9 +314,16 @@ class _SliceLanding:
         """The stages of the slice's topic; what is wrong with them is the slice's error."""
         topic = self._slice.topic_partition.topic
         partitioner = self._context.deps.partitioners.for_topic(topic)
-        if self._has_payload_rules:
-            return replace(partitioner, layout=replace(partitioner.layout, payloads=True))
-        return partitioner
+        layout = self._by_rules(partitioner.layout)
+        return partitioner if layout == partitioner.layout else replace(partitioner, layout=layout)
+
+    def _by_rules(self, layout: RowLayout) -> RowLayout:
+        """Return a layout as it was by the landing rules of the batch."""
+        return replace(
+            layout,
+            payloads=layout.payloads or self._has_payload_rules,
+            weighs_all=self._context.batch.rules >= LandingRules.WHOLE_ROWS,
+        )
 
     @cached_property
     def _reasons(self) -> PublicReasons:
@@ -337,7 +344,10 @@ class _SliceLanding:
                 self._schemas |= {stored.keep(used) for used in chunk.used}
             if chunk.bad:
                 self._account_for(chunk.bad, records)
-                outputs.add(_DEAD_LETTERS, dead_letters.dead_letter_rows(records, chunk.bad))
+                rows = dead_letters.dead_letter_rows(
+                    records, chunk.bad, self._by_rules(dead_letters.LAYOUT)
+                )
+                outputs.add(_DEAD_LETTERS, rows)
             for partition, rows, schema in chunk.objects():
                 outputs.add(partition, rows, schema)
             self._own_columns = chunk.columns or self._own_columns
@@ -449,7 +459,7 @@ class _SliceLanding:
         return ObjectWriter(
             tp=tp,
             kind=ObjectKind.DEAD_LETTERS,
-            layout=dead_letters.LAYOUT,
+            layout=self._by_rules(dead_letters.LAYOUT),
             encoder=DeadLetterEncoder(),
             upload=self._upload(key),
             sizes=self._sizes(dead_letters.BLOCK_BYTES),

@@ -22,12 +22,19 @@ from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.decoders import Wanted
 from landfall.pipeline.decoders.row_schemas import RowSchema
-from landfall.pipeline.records import Columns, Int64s, Records, SelectedRecords, gathered
+from landfall.pipeline.records import (
+    Columns,
+    Int64s,
+    Records,
+    SelectedRecords,
+    gathered,
+    record_bytes,
+)
 
 ROW_BYTES = 16
 """A row's weight in addition to its payload, so that rows with empty payloads fill blocks, too."""
-_PAYLOAD_SIZE = "size"
-"""The column that stands for ``value`` where the format does not write the payload."""
+_SIZE = "size"
+"""The column with the bytes of each row, where these are not those of ``value`` alone."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +87,12 @@ class ChosenRows:
 
     @cached_property
     def weights(self) -> Int64s:
-        """The cumulative weight, shape (rows,): each row's payload and ``ROW_BYTES``."""
-        if _PAYLOAD_SIZE in self.batch.schema.names:
-            sizes: Int64s = self.batch.column(_PAYLOAD_SIZE).to_numpy()
+        """The cumulative weight, shape (rows,): ``ROW_BYTES``, the payload, and what else counts.
+
+        Keys and headers count where the format writes them (``RowLayout.weighs_all``).
+        """
+        if _SIZE in self.batch.schema.names:
+            sizes: Int64s = self.batch.column(_SIZE).to_numpy()
             return np.cumsum(
                 (sizes if self.positions is None else sizes[self.positions]) + ROW_BYTES
             )
@@ -119,8 +129,15 @@ def copied(parts: Sequence[ChosenRows]) -> pa.RecordBatch:
 class RowLayout:
     """The columns of rows: offset and value, then those chosen here, then typed columns.
 
-    ``schema`` is the payloads' own schema, of the rows of one object. Without ``payloads``, rows
-    that have typed columns keep the size of their payload only: it decides where blocks end.
+    Attributes:
+        timestamps: whether rows have Kafka's timestamps.
+        keys: whether they have keys.
+        headers: whether they have headers.
+        schema: the payloads' own schema, of the rows of one object.
+        payloads: whether rows that have typed columns keep their payload, too, and not its size
+            only, which decides where blocks end.
+        weighs_all: whether keys and headers that rows have decide where blocks end, too. They do
+            not by landing rules before ``WHOLE_ROWS``.
     """
 
     timestamps: bool
@@ -128,6 +145,7 @@ class RowLayout:
     headers: bool
     schema: RowSchema | None = None
     payloads: bool = True
+    weighs_all: bool = True
 
     @classmethod
     def of(cls, wanted: Wanted) -> "RowLayout":
@@ -137,10 +155,18 @@ class RowLayout:
     def rows(self, records: Records, columns: pa.RecordBatch | None) -> pa.RecordBatch:
         """Return the rows of a chunk, with their typed columns if there are any."""
         arrays: dict[str, pa.Array] = {"offset": pa.array(records.offsets)}
-        if self.payloads or columns is None or not columns.num_columns:
+        has_payloads = self.payloads or columns is None or not columns.num_columns
+        weighs_more = self.weighs_all and (self.keys or self.headers)
+        if has_payloads:
             arrays["value"] = records.values
-        else:
-            arrays[_PAYLOAD_SIZE] = _sizes(records.values)
+        if weighs_more or not has_payloads:
+            arrays[_SIZE] = pa.array(
+                record_bytes(
+                    records.values,
+                    records.keys if self.weighs_all and self.keys else None,
+                    records.headers if self.weighs_all and self.headers else None,
+                )
+            )
         if self.timestamps:
             arrays["timestamp"] = pa.array(records.timestamps)
         if self.keys:
@@ -209,10 +235,6 @@ def cumulative_weights(rows: pa.RecordBatch) -> Int64s:
     bounds = _bounds(rows.column("value")).astype(np.int64)
     weights: Int64s = bounds[1:] - bounds[0] + ROW_BYTES * np.arange(1, len(rows) + 1)
     return weights
-
-
-def _sizes(values: pa.BinaryArray) -> pa.Int64Array:
-    return pc.binary_length(values).fill_null(0).cast(pa.int64())
 
 
 def payload_bytes(values: pa.BinaryArray) -> int:

@@ -375,7 +375,7 @@ def test_slices_that_were_cut_by_different_rules_are_made_again_apart() -> None:
     assert runner.batches == [
         (LandingRules.PAYLOADS, ranges[1:2]),
         (LandingRules.ALL_BYTES, ranges[:1]),
-        (LandingRules.LARGE_ROWS, ranges[2:]),
+        (LandingRules.WHOLE_ROWS, ranges[2:]),
     ]
 
 

@@ -5,7 +5,8 @@ import io
 import sys
 import time
 import zlib
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from landfall.errors import Reason, Retry, Stalled, StoreAway
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice, LandingRules
 from landfall.pipeline.decoders import Decoded
+from landfall.pipeline.records import Records, of_columns
 from landfall.store.memory import CallFault, MemoryStore, Operation, Scripted
 from landfall.task import Batch
 from landfall.task.landing import land
@@ -31,6 +33,25 @@ from tests.support.driver.slice_landing import (
     is_empty,
     land_rows,
 )
+
+
+@dataclass
+class WithKeys(FakeReader):
+    """Reads a log whose records have these keys, in one chunk."""
+
+    keys: pa.BinaryArray = field(kw_only=True)
+
+    def read(self, slice_: Slice) -> Iterator[Records]:
+        for found in super().read(slice_):
+            yield of_columns(
+                found.topic_partition,
+                found.offsets,
+                found.values,
+                timestamps=found.timestamps,
+                keys=self.keys,
+                headers=found.headers,
+            )
+
 
 # --------------------------------------------------------------------------------------- what lands
 
@@ -136,6 +157,46 @@ def test_small_columns_are_written_by_the_rules_of_the_batch(
 
     (body,) = content(result, store).values()
     assert pq.ParquetFile(io.BytesIO(body)).metadata.row_group(0).column(0).compression == codec
+
+
+def test_keys_end_row_groups_by_the_rules_of_the_batch() -> None:
+    keys = pa.array([b"k" * 400, None, b"k" * 400, b"k" * 400], pa.binary())
+    spec = group(
+        decode={"format": "Raw"},
+        route={"pattern": "all"},
+        output={"url": "s3://bucket/root", "format": "Parquet", "options": {"rowGroupBytes": 500}},
+    )
+
+    def row_groups(rules: LandingRules) -> list[list[int]]:
+        reader, store = WithKeys({TP: [(n, b"v") for n in range(4)]}, keys=keys), MemoryStore()
+        slice_ = Slice(TP, OffsetRange(0, 4))
+        (result,) = land(Batch(spec, "token", rules=rules), [slice_], reader, store)
+        (body,) = content(result, store).values()
+        file = pq.ParquetFile(io.BytesIO(body))
+        assert file.read().column("key").combine_chunks().equals(keys)
+        return [
+            file.read_row_group(n).column("offset").to_pylist() for n in range(file.num_row_groups)
+        ]
+
+    assert row_groups(LandingRules.LARGE_ROWS) == [[0, 1, 2, 3]]
+    assert row_groups(LandingRules.WHOLE_ROWS) == [[0, 1, 2], [3]]
+
+
+def test_keys_of_dead_letters_end_row_groups_by_the_rules_of_the_batch() -> None:
+    keys = pa.array([b"k" * 3 * 2**20, None, b"k" * 2**20, b"k"], pa.binary())
+    spec = group(decode={"format": "Json"}, badRecords={"policy": "DeadLetter", "maxRatio": "1"})
+
+    def row_groups(rules: LandingRules) -> int:
+        reader, store = (
+            WithKeys({TP: [(n, b"no JSON") for n in range(4)]}, keys=keys),
+            MemoryStore(),
+        )
+        slice_ = Slice(TP, OffsetRange(0, 4))
+        (result,) = land(Batch(spec, "token", rules=rules), [slice_], reader, store)
+        (body,) = content(result, store).values()
+        return int(pq.ParquetFile(io.BytesIO(body)).num_row_groups)
+
+    assert [row_groups(rules) for rules in LandingRules] == [1, 1, 1, 2]
 
 
 def test_a_range_without_visible_records_makes_no_object() -> None:

@@ -8,7 +8,7 @@ _timestamp`` unless ``envelope`` is false. A schema is never inferred from data.
 
 | option | default | meaning |
 |---|---|---|
-| ``rowGroupBytes`` | ``32Mi`` | payload bytes in a row group, which the task buffers in memory |
+| ``rowGroupBytes`` | ``32Mi`` | payload, key and header bytes in a row group, kept in memory |
 | ``envelope`` | true | whether typed columns are followed by ``_topic`` to ``_timestamp`` |
 | ``sortBy`` | none | columns that sort the rows of each row group; ``-name``: descending |
 | ``dictionary`` | see below | true, false, or the columns that are encoded by a dictionary |
