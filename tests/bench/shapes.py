@@ -174,18 +174,19 @@ CSV = {
     "columns": [{"name": f"c{i}", "type": "Int64"} for i in range(20)],
 }
 DATES = {"format": "Json", "columns": [{"name": f"c{i}", "type": "Date"} for i in range(20)]}
-PRICED = {
-    "decode": {
-        "format": "Json",
-        "columns": [*integers(10)["columns"], {"name": "price", "type": "String"}],
-    },
-    "transforms": [
-        {
-            "use": "Sql",
-            "options": {"query": "SELECT * REPLACE (price::DOUBLE AS price) FROM records"},
-        }
-    ],
-}
+
+
+def priced(expression: str = "price::DOUBLE") -> dict[str, Any]:
+    """The group's sections of ``priced_row``, with this expression in place of the price."""
+    columns = [*integers(10)["columns"], {"name": "price", "type": "String"}]
+    query = f"SELECT * REPLACE ({expression} AS price) FROM records"
+    return {
+        **TABLE,
+        "decode": {"format": "Json", "columns": columns},
+        "transforms": [{"use": "Sql", "options": {"query": query}}],
+    }
+
+
 NUMBERS: dict[str, Any] = {
     "type": "record",
     "name": "Numbers",
@@ -289,23 +290,26 @@ def shapes() -> dict[str, Callable[[], Shape]]:
         "bad rows, dates: 1 %": lambda: shape(
             60_000, dated_row(100), DATES, "bad rows, dates: none", bar=3
         ),
-        "sql: no row fails": lambda: Shape(100_000, priced_row(), {**TABLE, **PRICED}),
+        "sql: no row fails": lambda: Shape(100_000, priced_row(), priced()),
         "sql: one in 10,000": lambda: Shape(
-            100_000, priced_row(10_000), {**TABLE, **PRICED}, "sql: no row fails", bar=1.3
+            100_000, priced_row(10_000), priced(), "sql: no row fails", bar=1.3
         ),
-        "sql: 1 %": lambda: Shape(
-            100_000, priced_row(100), {**TABLE, **PRICED}, "sql: no row fails", bar=3
-        ),
+        "sql: 1 %": lambda: Shape(100_000, priced_row(100), priced(), "sql: no row fails", bar=3),
         "sql: 1 %, each another value": lambda: Shape(
             100_000,
             priced_row(100, distinct=True),
-            {**TABLE, **PRICED},
+            priced(),
             "sql: no row fails",
             bar=3,
         ),
-        "sql: 10 %": lambda: Shape(
-            100_000, priced_row(10), {**TABLE, **PRICED}, "sql: no row fails"
+        "sql: 1 %, each another value, rounded": lambda: Shape(
+            100_000,
+            priced_row(100, distinct=True),
+            priced("round(price::DOUBLE, 2)"),
+            "sql: no row fails",
+            bar=3,
         ),
+        "sql: 10 %": lambda: Shape(100_000, priced_row(10), priced(), "sql: no row fails"),
         "columns: 20": lambda: wide(20, None),
         **{f"columns: {n:,}": partial(wide, n, "columns: 20") for n in (200, 1_000, 2_000)},
         "folders: 24, 20 columns": lambda: folders(20, 24),

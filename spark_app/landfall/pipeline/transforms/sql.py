@@ -297,44 +297,54 @@ def _evaluate(
 def _failing(statement: Statement, columns: pa.RecordBatch, registered: pa.Array) -> dict[int, str]:
     """Return the rows for which the query fails alone, as far as its probe finds them.
 
-    Errors of a cast of text differ in the text alone, so one of them gives all of them.
+    Errors of a cast of text differ in the text alone, so those of two texts give all of them.
     """
     try:
         probed = _run_over(statement.probe, registered)
     except _FAILED:
         return {}
-    fails = np.array([np.asarray(column.is_null()) for column in probed.columns])
+    probes = np.array([np.asarray(column.is_null()) for column in probed.columns])
+    fails = probes[: len(statement.fallible)]
     errors: dict[int, str | None] = {}
-    for texts in _cast_texts(statement, columns, fails):
-        first = next(iter(texts))
-        errors |= _asked(statement, columns, fails, [first])
-        around = _around(errors[first], texts[first])
-        if around is not None:
-            errors |= {row: text.join(around)[:_MAX_MESSAGE] for row, text in texts.items()}
+    for texts in _cast_texts(statement, columns, probes):
+        # A constant that fails, too, may be the text of one of them.
+        asked = list({text: row for row, text in texts.items()}.values())[:2]
+        errors |= _asked(statement, columns, fails, asked)
+        first, *more = {_around(errors[row], texts[row]) for row in asked}
+        if first is not None and not more:
+            errors |= {row: text.join(first)[:_MAX_MESSAGE] for row, text in texts.items()}
     left = [row for row in np.flatnonzero(fails.any(axis=0)).tolist() if row not in errors]
     errors |= _asked(statement, columns, fails, left)
     return {row: f"sql: {error}" for row, error in errors.items() if error is not None}
 
 
 def _cast_texts(
-    statement: Statement, columns: pa.RecordBatch, fails: Any
+    statement: Statement, columns: pa.RecordBatch, probes: Any
 ) -> Iterator[dict[int, str]]:
     """For each cast of text that fails for rows, and nothing else does, return the text by row.
 
     Only text that DuckDB quotes as it is: printable ASCII.
+
+    Args:
+        statement: the query.
+        columns: the rows.
+        probes: whether each column of the probe is null, shape (columns of the probe, rows).
     """
-    fails_once = fails.sum(axis=0) == 1
-    for expression, fails_here in zip(statement.fallible, fails, strict=True):
-        rows = np.flatnonzero(fails_here & fails_once)
-        if len(rows) and expression.casts and columns.schema.field(*expression.reads).type in _TEXT:
-            texts = columns.column(*expression.reads).take(pa.array(rows)).to_pylist()
-            plain = {
-                row: text
-                for row, text in zip(rows.tolist(), texts, strict=True)
-                if text.isascii() and text.isprintable()
-            }
-            if plain:
-                yield plain
+    fails_once = probes[: len(statement.fallible)].sum(axis=0) == 1
+    for number, expression in enumerate(statement.fallible):
+        fails_alone = probes[number] & fails_once
+        one_fails = probes[[cast.probe for cast in expression.casts]].sum(axis=0) == 1
+        for cast in expression.casts:
+            rows = np.flatnonzero(fails_alone & one_fails & probes[cast.probe])
+            if len(rows) and columns.schema.field(cast.column).type in _TEXT:
+                texts = columns.column(cast.column).take(pa.array(rows)).to_pylist()
+                plain = {
+                    row: text
+                    for row, text in zip(rows.tolist(), texts, strict=True)
+                    if text.isascii() and text.isprintable()
+                }
+                if plain:
+                    yield plain
 
 
 def _around(error: str | None, text: str) -> tuple[str, str] | None:

@@ -99,18 +99,32 @@ _MODIFIERS = {
 
 
 @dataclass(frozen=True)
+class ColumnCast:
+    """A cast of a column to one of ``_CAST_TYPES``, with one message of which the text differs.
+
+    Attributes:
+        column: the column.
+        probe: the column of the probe that is null where it fails.
+    """
+
+    column: str
+    probe: int
+
+
+@dataclass(frozen=True)
 class Fallible:
     """An expression that may fail for some rows.
 
     Attributes:
         text: the query of it alone, and of ``ROW`` after it.
         reads: the columns that it reads.
-        casts: whether it only casts a column to one of ``_CAST_TYPES``.
+        casts: where one of these fails, and no other of them, the expression fails with its error:
+            everything else in it is a constant, or takes what they give. Empty if there are none.
     """
 
     text: str
     reads: tuple[str, ...]
-    casts: bool
+    casts: tuple[ColumnCast, ...]
 
 
 @dataclass(frozen=True)
@@ -119,8 +133,8 @@ class Statement:
 
     Attributes:
         text: the query; its last column is ``ROW``.
-        probe: gives null where the query fails, in one column for each of ``fallible``, and ``ROW``
-            after them.
+        probe: gives null where the query fails, in one column for each of ``fallible``, then for
+            each cast inside of these, and ``ROW`` after them.
         fallible: the expressions that may fail.
     """
 
@@ -197,10 +211,24 @@ def _statement(
 ) -> Statement:
     """Return the queries of a list of items; ``selecting`` gives the text of a query of items."""
     parts = [part for item in items for part in _fallible(item)]
-    probe = selecting([_probe(part, *probes) for part in parts])
-    fallible = (
-        Fallible(selecting([part]), _columns_in(part, scope), _is_cast(part)) for part in parts
-    )
+    probed, fallible = list(parts), []
+    for number, part in enumerate(parts):
+        casts = []
+        for cast in _first_casts(part):
+            columns = _columns_in(cast, scope)
+            casts.append((columns, number if cast is part else len(probed)))
+            if cast is not part:
+                probed.append(cast)
+        # A name that may stand for two columns is none to deduce from.
+        known = tuple(ColumnCast(*names, at) for names, at in casts if len(names) == 1)
+        fallible.append(
+            Fallible(
+                selecting([part]),
+                _columns_in(part, scope),
+                known if len(known) == len(casts) else (),
+            )
+        )
+    probe = selecting([_probe(part, *probes) for part in probed])
     return Statement(selecting(items), probe, tuple(fallible))
 
 
@@ -233,6 +261,43 @@ def _is_cast(part: Tree) -> bool:
     to = part["type_expr"]
     is_known = to["class"] == "TYPE" and to["type_name"].upper() in _CAST_TYPES
     return is_known and not (to["catalog"] or to["schema"] or to["children"])
+
+
+def _first_casts(part: Tree) -> list[Tree]:
+    """Return the casts of columns that are evaluated before everything else in an expression.
+
+    Empty if something else may fail first, or if it may not be evaluated at all, as in CASE.
+    """
+    if _is_cast(part):
+        return [part]
+    is_lazy = part["class"] not in _STRICT or part.get("try_cast")
+    if is_lazy or part.get("function_name", "").lower() in _LAZY_FUNCTIONS:
+        return []
+    inner = [child for child in _children(part) if child["class"] not in {"CONSTANT", "TYPE"}]
+    if all(map(_is_cast, inner)):
+        return inner
+    return _first_casts(inner[0]) if len(inner) == 1 else []
+
+
+_STRICT = frozenset({"FUNCTION", "CAST", "COMPARISON", "BETWEEN"})
+"""Expressions that take all of what is in them, for every row, and add a failure after it."""
+_LAZY_FUNCTIONS = frozenset({"if", "nullif"})
+
+
+def _children(tree: Tree) -> Iterator[Tree]:
+    """The expressions directly in an expression."""
+    for below in tree.values():
+        yield from _outermost(below)
+
+
+def _outermost(tree: object) -> Iterator[Tree]:
+    if isinstance(tree, dict) and "class" in tree:
+        yield tree
+    elif isinstance(tree, dict):
+        yield from _children(tree)
+    elif isinstance(tree, list):
+        for below in tree:
+            yield from _outermost(below)
 
 
 def _probe(part: Tree, hashed: Tree, cast: Tree) -> Tree:

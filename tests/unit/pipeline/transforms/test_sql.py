@@ -160,6 +160,9 @@ ITEMS = (
         "'a' LIKE s ESCAPE s AS v",
     ),
     *("s::DOUBLE AS v", "a::TINYINT AS v", "s::BOOLEAN AS v", "s::DATE AS v", "a::VARCHAR AS v"),
+    *("round(s::DOUBLE, 1) AS v", "(s::INT * 100)::TINYINT AS v", "ln(s::DOUBLE) > 1 AS v"),
+    *("s::INT - s::TINYINT AS v", "s::INT > a::TINYINT AS v", "nullif(s::INT, 1) AS v"),
+    *("s::INT = strlen(s) AS v", "s::INT + strptime(s, '%Y').year() AS v", "s::INT < s AS v"),
     *("s", "records.a AS v", "1 AS v", "* REPLACE (a * 3 AS a, s::INT AS s)"),
 )
 CONDITIONS = (
@@ -256,7 +259,7 @@ def test_failing_rows_need_a_query_for_each_distinct_error(share: int, queries: 
     assert len(queries) <= 2 + len(texts) + 1
 
 
-def test_casts_of_different_texts_need_one_query_for_all_errors(queries: list[str]) -> None:
+def test_casts_of_different_texts_need_two_queries_for_all_errors(queries: list[str]) -> None:
     rows = [{"a": row, "s": f"n/a {row}" if row % 10 == 5 else "12.5"} for row in range(10_000)]
     made = group("SELECT a, s::DOUBLE AS d FROM records", a="Int64", s="String").pipeline()
     queries.clear()
@@ -266,22 +269,86 @@ def test_casts_of_different_texts_need_one_query_for_all_errors(queries: list[st
     assert [error.split("'")[1] for error in rejected(got).values()] == [
         f"n/a {row}" for row in range(5, 10_000, 10)
     ]
-    assert len(queries) == 2 + 1 + 1
+    assert len(queries) == 2 + 2 + 1
+
+
+@pytest.mark.parametrize("around", ["round({}, 2)", "{} * 2 > 7", "concat('is ', {} + 1)"])
+def test_so_do_casts_that_functions_take(around: str, queries: list[str]) -> None:
+    rows = [{"a": row, "s": f"n/a {row}" if row % 10 == 5 else "12.5"} for row in range(10_000)]
+    query = f"SELECT a, {around.format('s::DOUBLE')} AS d FROM records"
+    made = group(query, a="Int64", s="String").pipeline()
+    queries.clear()
+
+    got = apply(made, records(*rows))
+
+    assert [error.split("'")[1] for error in rejected(got).values()] == [
+        f"n/a {row}" for row in range(5, 10_000, 10)
+    ]
+    assert len(queries) == 2 + 2 + 1
 
 
 CAST_TYPES = sorted(_CAST_TYPES)
 
 
-@given(st.sampled_from(CAST_TYPES), st.lists(st.text(max_size=250), min_size=2, max_size=9))
-def test_errors_of_casts_are_what_duckdb_says_of_each_alone(kind: str, texts: list[str]) -> None:
-    query = f"SELECT s::{kind} AS v FROM records"
-    made = group(query, s="String").pipeline()
+AROUND_CASTS = (
+    "{}",
+    "coalesce({}, {})",
+    "concat({}, '-')",
+    "{}::VARCHAR::INT",
+    "[{}, {}]",
+    "if(s < 'x', {}, {})",
+    "{} = 'n/a'",
+    "regexp_matches(s, '(') = ({} IS NULL)",
+)
+
+
+@given(
+    st.sampled_from(CAST_TYPES),
+    st.sampled_from(AROUND_CASTS),
+    st.lists(st.sampled_from(["n/a", "1"]) | st.text(max_size=250), min_size=2, max_size=9),
+)
+def test_errors_of_casts_are_what_duckdb_says_of_each_alone(
+    kind: str, around: str, texts: list[str]
+) -> None:
+    query = f"SELECT {around.format(*[f's::{kind}'] * 2)} AS v FROM records"
+    try:
+        made = group(query, s="String").pipeline()
+    except Stalled:  # the constant is of no such type
+        reject()
     rows = [{"s": text} for text in texts]
 
     together = rejected(apply(made, records(*rows)))
     alone = [rejected(apply(made, records(row))) for row in rows]
 
     assert together == {row: errors[0] for row, errors in enumerate(alone) if errors}
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("twice(CASE WHEN a < 0 THEN a ELSE s::INT END)", "twice(coalesce(a, s::INT))"),
+        *("twice(a) + s::INT", "(s::INT + 0) * twice(a)", "twice(a) * (s::INT + 0)"),
+        *("round(twice(a), s::INT)", "[u::INT, s::INT]", "[twice(a), s::INT]"),
+        *("a IS NULL OR twice(a) > s::INT", "twice(if(a < 0, a, s::INT))", "u::INT + s::INT"),
+        *("twice(nullif(a, s::INT))", "twice(s::INT)", "twice(a + 0) BETWEEN s::INT AND u::INT"),
+    ],
+)
+def test_what_fails_first_gives_the_error(expression: str) -> None:
+    # No BIGINT, which the multiplication makes of its arguments, holds twice of -2.
+    expression = expression.replace("twice", "4611686018427387905 * ")
+    query = f"SELECT {expression} AS v FROM records"
+    step = group(query, a="Int64", s="String", u="String").pipeline()
+    rows = [
+        {"a": a, "s": s, "u": u}
+        for a, u in ((-2, "u"), (-2, "1"), (None, None), (1, "1"), (1, "u"))
+        for s in ("x", "y", "z", "1")
+    ]
+
+    together = rejected(apply(step, records(*rows)))
+    alone = [rejected(apply(step, records(row))) for row in rows]
+
+    assert together == {row: errors[0] for row, errors in enumerate(alone) if errors}
+    assert together
 
 
 def test_more_errors_than_are_remembered_are_all_reported(monkeypatch: pytest.MonkeyPatch) -> None:
