@@ -30,6 +30,7 @@ class Uploader:
         self._limit = in_flight_bytes
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="landfall-upload")
         self._in_flight: deque[tuple[Future[Part], int]] = deque()
+        self._in_flight_bytes = 0
 
     def __enter__(self) -> Self:
         return self
@@ -47,6 +48,7 @@ class Uploader:
         self._make_room(len(body))
         future = self._pool.submit(upload.put, number, body)
         self._in_flight.append((future, len(body)))
+        self._in_flight_bytes += len(body)
         return future
 
     def abort(self, uploads: Iterable["ObjectUpload"]) -> None:
@@ -58,9 +60,11 @@ class Uploader:
                 future.result()
 
     def _make_room(self, size: int) -> None:
-        while self._in_flight and sum(size for _, size in self._in_flight) + size > self._limit:
+        # Parts that are done are forgotten only here: a task sends thousands of small ones.
+        while self._in_flight and self._in_flight_bytes + size > self._limit:
             wait([future for future, _ in self._in_flight], return_when=FIRST_COMPLETED)
             self._in_flight = deque(item for item in self._in_flight if not item[0].done())
+            self._in_flight_bytes = sum(size for _, size in self._in_flight)
 
 
 class ObjectUpload:

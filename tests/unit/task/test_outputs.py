@@ -1,5 +1,8 @@
 """The open objects of a slice stay within their memory budget."""
 
+import threading
+import time
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,6 +10,7 @@ import pytest
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import ObjectKind
+from landfall.objects import Part
 from landfall.pipeline.records import of_columns
 from landfall.store.memory import MemoryStore
 from landfall.task.outputs import ObjectWriter, Outputs, OutputSizes
@@ -180,3 +184,35 @@ def test_large_rows_and_the_rows_of_an_object_end_objects_together() -> None:
 
     assert opened == ["one_0", "one_2", "one_3", "one_5"]
     assert [one.rows for one in sealed] == [2, 1, 2, 1]
+
+
+class SlowParts(MemoryStore):
+    """A store that takes its time for a part, and counts the bytes that it is given at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.most = 0
+        self.lock = threading.Lock()
+
+    def put_part(self, key: str, upload_id: str, number: int, body: bytes) -> Part:
+        with self.lock:
+            self.now += len(body)
+            self.most = max(self.most, self.now)
+        time.sleep(0.005)
+        part = super().put_part(key, upload_id, number, body)
+        with self.lock:
+            self.now -= len(body)
+        return part
+
+
+def test_parts_in_flight_are_limited_by_their_bytes() -> None:
+    store = SlowParts()
+
+    with Uploader(store, 250) as uploader:
+        upload = ObjectUpload(uploader, "a", "token")
+        for size in [100] * 12 + [40] * 12 + [300, 100, 100, 100]:
+            upload.send(b"x" * size)
+        store.complete(upload.result())
+
+    assert len(store.read("a")) == 12 * 140 + 600
+    assert store.most == 300
