@@ -34,7 +34,7 @@ from landfall.pipeline.records import (
 ROW_BYTES = 16
 """A row's weight in addition to its payload, so that rows with empty payloads fill blocks, too."""
 _SIZE = "size"
-"""The column with the bytes of each row, where these are not those of ``value`` alone."""
+"""The column with the bytes of each row, where keys or headers count, or ``value`` is missing."""
 
 
 @dataclass(frozen=True)

@@ -297,7 +297,7 @@ def _evaluate(
 def _failing(statement: Statement, columns: pa.RecordBatch, registered: pa.Array) -> dict[int, str]:
     """Return the rows for which the query fails alone, as far as its probe finds them.
 
-    Errors of a cast of text differ in the text alone, so those of two texts give all of them.
+    Errors of a cast of text differ in the text alone, so two texts give all errors.
     """
     try:
         probed = _run_over(statement.probe, registered)

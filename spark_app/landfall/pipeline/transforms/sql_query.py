@@ -100,7 +100,7 @@ _MODIFIERS = {
 
 @dataclass(frozen=True)
 class ColumnCast:
-    """A cast of a column to one of ``_CAST_TYPES``, with one message of which the text differs.
+    """A cast of a column to one of ``_CAST_TYPES``, whose message differs in the text alone.
 
     Attributes:
         column: the column.
