@@ -220,7 +220,7 @@ def _statement(
             if cast is not part:
                 probed.append(cast)
         # A name that may stand for two columns is none to deduce from.
-        known = tuple(ColumnCast(*names, at) for names, at in casts if len(names) == 1)
+        known = tuple(ColumnCast(*names, index) for names, index in casts if len(names) == 1)
         fallible.append(
             Fallible(
                 selecting([part]),
