@@ -1,5 +1,6 @@
 """Workers share the work of compiling test modules, and pytest takes what they have kept."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,7 @@ def test_a_changed_module_is_compiled_again(
     shown = subprocess.run(
         [sys.executable, "-m", "pytest", "-n0", "-p", "no:cacheprovider", str(modules[3])],
         cwd=modules[0].parent,
+        env={name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"},
         capture_output=True,
         text=True,
         check=False,
