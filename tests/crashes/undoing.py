@@ -153,7 +153,9 @@ class Undoing:
         )
         while True:
             schedule.scheduler.wait(lambda: any(self._running()))
-            process, driver = schedule.dice.choice([*self._running()])
+            if not (running := [*self._running()]):
+                continue  # it has died before this step
+            process, driver = schedule.dice.choice(running)
             pending = driver._requests.pending
             schedule.say(f"{process.name} is asked to undo slot {slot} {some or ''}")
             answer = pending.submit(request, timedelta(0))
