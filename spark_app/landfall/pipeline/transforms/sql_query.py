@@ -273,7 +273,7 @@ def _first_casts(part: Tree) -> list[Tree]:
     is_lazy = part["class"] not in _STRICT or part.get("try_cast")
     if is_lazy or part.get("function_name", "").lower() in _LAZY_FUNCTIONS:
         return []
-    inner = [child for child in _children(part) if child["class"] not in {"CONSTANT", "TYPE"}]
+    inner = [child for child in _inside(part) if child["class"] not in {"CONSTANT", "TYPE"}]
     if all(map(_is_cast, inner)):
         return inner
     return _first_casts(inner[0]) if len(inner) == 1 else []
@@ -282,22 +282,6 @@ def _first_casts(part: Tree) -> list[Tree]:
 _STRICT = frozenset({"FUNCTION", "CAST", "COMPARISON", "BETWEEN"})
 """Expressions that take all of what is in them, for every row, and add a failure after it."""
 _LAZY_FUNCTIONS = frozenset({"if", "nullif"})
-
-
-def _children(tree: Tree) -> Iterator[Tree]:
-    """The expressions directly in an expression."""
-    for below in tree.values():
-        yield from _outermost(below)
-
-
-def _outermost(tree: object) -> Iterator[Tree]:
-    if isinstance(tree, dict) and "class" in tree:
-        yield tree
-    elif isinstance(tree, dict):
-        yield from _children(tree)
-    elif isinstance(tree, list):
-        for below in tree:
-            yield from _outermost(below)
 
 
 def _probe(part: Tree, hashed: Tree, cast: Tree) -> Tree:
@@ -427,14 +411,20 @@ def _check_name(names: Sequence[str], scope: _Scope) -> None:
 
 def _parts(tree: object) -> Iterator[Tree]:
     """Every expression in a tree, itself included."""
-    if isinstance(tree, dict):
-        if "class" in tree:
-            yield tree
-        for below in tree.values():
-            yield from _parts(below)
-    elif isinstance(tree, list):
-        for below in tree:
-            yield from _parts(below)
+    if isinstance(tree, dict) and "class" in tree:
+        yield tree
+    for below in _inside(tree):
+        yield from _parts(below)
+
+
+def _inside(tree: object) -> Iterator[Tree]:
+    """The expressions directly in a tree, without itself and what is in them."""
+    below = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    for node in below:
+        if isinstance(node, dict) and "class" in node:
+            yield node
+        else:
+            yield from _inside(node)
 
 
 def _passed(items: Sequence[Tree], columns: Sequence[str]) -> Iterator[str]:
