@@ -155,10 +155,6 @@ class FeedSchedule(Schedule):
         self._later += time
         self.say(f"{time} pass")
 
-    def pause(self) -> None:
-        """Let others go on for a while, on the thread of one of them."""
-        self.scheduler.wait(lambda: self.dice.random() < self.luck.event, idle=True)
-
     def log_start(self, _: TopicPartition) -> int:
         return 0
 

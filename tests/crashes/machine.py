@@ -205,6 +205,12 @@ class Schedule:
         for _ in range(int(time.total_seconds())):
             self.clock()
 
+    def pause(self, ends: float | None = None) -> None:
+        """Let other threads run; it ends between two steps by this chance, or by that of events."""
+        self.scheduler.wait(
+            lambda: self.dice.random() < (self.luck.event if ends is None else ends), idle=True
+        )
+
     def say(self, what: str) -> None:
         """Pass a line of text on, if anybody wants to read it."""
         if self._tell:
@@ -283,7 +289,7 @@ class Schedule:
         Args:
             revision: its revision; any one by default.
             until_caught_up: whether it ends once it has landed everything.
-            stays: whether it is of the newest generation, and lands whatever comes until it is
+            stays: whether it is of the newest generation, and lands all records until it is
                 stopped.
         """
         name, is_last = f"D{next(self.names)}", until_caught_up or stays

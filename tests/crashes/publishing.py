@@ -156,7 +156,7 @@ class Publishers:
         while not schedule.calm:
             with suppress(Retry):
                 self._publish(publisher, follower)
-            schedule.scheduler.wait(lambda: schedule.dice.random() < schedule.luck.event, idle=True)
+            schedule.pause()
 
     @staticmethod
     def _publish(publisher: TablePublisher, follower: Follower) -> None:

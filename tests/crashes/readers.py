@@ -195,21 +195,17 @@ class Readers:
         last, listed = "", list[str]()
         while page := self._page(last):
             listed, last = [*listed, *page], page[-1]
-            self._wait(ANSWERS)
-        self._wait(OPENS)
+            schedule.pause(ANSWERS)
+        schedule.pause(OPENS)
         there, rows = schedule.watched._objects, Offsets()
         for key in listed:
             if key in there:
                 rows += self._rows(key, there[key].token)
-            self._wait(ANSWERS)
+            schedule.pause(ANSWERS)
         if (schedule.clock() - began).total_seconds() < schedule.keep:
             self.listings += 1
             if neither := wanted - rows:
                 self._note(f"who lists for a moment misses {sorted(neither)}")
-
-    def _wait(self, ends: float) -> None:
-        dice = self._schedule.dice
-        self._schedule.scheduler.wait(lambda: dice.random() < ends, idle=True)
 
     def _page(self, after: str) -> list[str]:
         keys = self._schedule.watched._objects

@@ -47,8 +47,6 @@ NO_COPY = re.compile(r"the copy of (\S+) is gone")
 RECORDED = re.compile("recorded in slot ([0-9]+)")
 """Where an answer has the slot of an undoing."""
 
-CHAINS = 1
-"""How many REPLACEs are undone in the end, each with what is in its way."""
 TRIES = 20
 """How often a driver is asked again for what has failed."""
 ASKS_AGAIN = 0.05
@@ -99,8 +97,7 @@ class Undoing:
         driver = schedule.start("", stays=True)
 
         def work() -> None:
-            for _ in range(CHAINS):
-                self._undo()
+            self._undo()
             schedule.send(driver, lambda: driver.contender.stop("SIGTERM"), "stop")
 
         self._spawn(work)
@@ -139,7 +136,7 @@ class Undoing:
                     self.stuck.append(f"undo fails {TRIES} times: {answer.message}")
                     self._wanted = []
                     return
-                self._wait_a_while()
+                self._schedule.pause(ASKS_AGAIN)
             self._take(answer)
 
     def _ask(self, wanted: Wanted, id_: str) -> Answer:
@@ -179,10 +176,6 @@ class Undoing:
             driver = process.contender._driver
             if _runs(process) and driver:
                 yield process, driver
-
-    def _wait_a_while(self) -> None:
-        dice = self._schedule.dice
-        self._schedule.scheduler.wait(lambda: dice.random() < ASKS_AGAIN, idle=True)
 
     def _has_expired(self, answer: Answer) -> bool:
         """Whether there is no copy because dead letters have expired: docs/adr/0056."""

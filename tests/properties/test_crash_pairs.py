@@ -114,7 +114,7 @@ def _names_a_remedy_in_vain(patch: Patch) -> None:
 
 
 def _has_no_grace_period(patch: Patch) -> None:
-    """Old objects are deleted at once, whoever has listed them."""
+    """Old objects are deleted at once, though readers have listed them."""
     patch.setattr(GracePeriod, "over", lambda _, state, __: frozenset(state.retiring))
 
 
