@@ -326,7 +326,7 @@ GUARDS: dict[str, Guard] = {
         {"landfall_operator.core.cache": _set("MAX_SPEC_BYTES", 1 << 40)},
     ),
     "turns of passes": Guard(
-        "tests/unit/landfall_operator/test_fair_slots.py"
+        "tests/unit/landfall_operator/test_work_queue.py"
         "::test_a_namespace_of_slow_passes_does_not_delay_the_group_of_another",
         "one namespace may hold all slots of passes",
         {

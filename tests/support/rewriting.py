@@ -21,8 +21,8 @@ def compile_share(
 ) -> None:
     """Rewrite and keep those modules of a worker's share that are not kept as they are now.
 
-    ``worker`` is counted from 0. Nothing is kept where Python is told to keep nothing, or pytest to
-    rewrite nothing; modules that cannot be compiled are left to the collection, which reports them.
+    ``worker`` is counted from 0. Nothing is done if Python writes no bytecode, or pytest rewrites
+    no asserts; modules that cannot be compiled are left to the collection, which reports them.
     """
     if sys.dont_write_bytecode or config.getoption("assertmode") != "rewrite":
         return

@@ -50,7 +50,7 @@ class FairSlots:
 
     def _hand_out(self) -> None:
         while self._free and (namespace := self._next()) is not None:
-            # Of those that hold equally many, the one comes first that has waited longest.
+            # Among namespaces that hold equally many, the one that waits longest is next.
             queue = self._waiting.pop(namespace)
             turn = queue.popleft()
             if queue:

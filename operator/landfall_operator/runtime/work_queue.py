@@ -3,8 +3,8 @@
 Groups and Backfills each have a queue, so that neither holds up the other. Events only wake an
 object; what has to be done is found out by observing it. Events that arrive during a pass lead to
 one more pass. A pass that fails is repeated with exponential backoff. Only so many passes run at
-once; the other passes wait for their turn, which namespaces take fairly. The operator is alive as
-long as passes end: having many groups waiting is no reason to restart it.
+once; the other passes wait, and namespaces take turns. The operator is alive as long as passes end:
+having many groups waiting is no reason to restart it.
 """
 
 import asyncio

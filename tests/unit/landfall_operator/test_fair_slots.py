@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -10,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall_operator.runtime import work_queue
 from landfall_operator.runtime.fair_slots import FairSlots
-from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
-from landfall_operator.runtime.work_queue import WorkQueue
 
 NAMESPACES = "abc"
 TURNS = 4
@@ -22,7 +18,7 @@ TURNS = 4
 
 @dataclass
 class Holder:
-    """A task that takes a slot, and holds it until it is told not to."""
+    """A task that takes a slot, and holds it until its event is set."""
 
     namespace: str
     holds: bool = False
@@ -171,60 +167,3 @@ async def test_who_is_canceled_while_a_slot_becomes_free_keeps_none(is_late: boo
     async with asyncio.timeout(60):
         await following
     assert task.cancelled()
-
-
-@pytest.mark.asyncio
-async def test_a_namespace_of_slow_passes_does_not_delay_the_group_of_another(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(work_queue, "FIRST_PASS_SPREAD_SECONDS", 0.0)
-    began = list[tuple[str, str]]()
-
-    async def held(key: tuple[str, str]) -> float | None:
-        began.append(key)
-        if key[0] == "slow":
-            await asyncio.sleep(3600)
-        return 3600.0
-
-    metrics = Metrics(lambda: OperatorSnapshot(is_leader=True, groups=0, oldest_pass=0))
-    queue = WorkQueue(held, metrics.passes, concurrent=8)
-    for number in range(200):
-        queue.wake(("slow", f"group-{number}"))
-    await eventually(lambda: len(began) == 6)
-
-    queue.wake(("logs", "clicks"))
-
-    await eventually(lambda: ("logs", "clicks") in began)
-    assert len(began) == 7
-    await queue.stop()
-
-
-@pytest.mark.asyncio
-async def test_many_new_groups_of_a_namespace_do_not_delay_a_new_one_of_another(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(work_queue, "FIRST_PASS_SPREAD_SECONDS", 5.0)
-    began = asyncio.Event()
-
-    async def reconcile(key: tuple[str, str]) -> float | None:
-        if key[0] == "logs":
-            began.set()
-        return 3600.0
-
-    metrics = Metrics(lambda: OperatorSnapshot(is_leader=True, groups=0, oldest_pass=0))
-    queue = WorkQueue(reconcile, metrics.passes)
-    for number in range(200):
-        queue.wake(("many", f"group-{number}"))
-    await asyncio.sleep(0)
-
-    queue.wake(("logs", "clicks"))
-
-    async with asyncio.timeout(20):  # one period for all namespaces would be 1,000 seconds long
-        await began.wait()
-    await queue.stop()
-
-
-async def eventually(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():  # noqa: ASYNC110  # there is no event for it
-            await asyncio.sleep(0.01)

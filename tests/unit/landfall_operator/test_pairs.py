@@ -4,7 +4,8 @@ Of rolling to a new image, schedules, pauses, suspending, deletion, a lost node,
 operators, and an upgrade of the operator.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,7 +15,6 @@ import pytest
 from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import RolloutStatus, Stage
 from landfall_operator.api.verbs import PAUSE
-from landfall_operator.core.cache import Key
 from landfall_operator.core.claims import Claims
 from landfall_operator.runtime.reconciler import ReconcilerSettings
 from tests.support.operator.api_objects import KEY, resource
@@ -145,29 +145,40 @@ def lose(world: World, image: str) -> None:
 CHANGING = {"rollout": {"stage": "Warming", "active": "g1-a", "target": "g2-b"}}
 
 
-def with_limit(other: Key, annotations: dict[str, str]) -> Reconciled:
-    """An operator with room for one rollout, and another group that changes its revision."""
+OWN = {"landfall.dev/operator": "a/landfall-operator"}
+
+
+@contextmanager
+def with_limit(limit: int) -> Iterator[Reconciled]:
+    """An operator with room for so many rollouts, and without groups."""
     one = Reconciled()
     one.reconciler._settings = ReconcilerSettings(
-        SITE, one.clock, claims=Claims("a/landfall-operator"), max_rollouts=1
+        SITE, one.clock, claims=Claims("a/landfall-operator"), max_rollouts=limit
     )
+    try:
+        yield one
+    finally:
+        one.pool.shutdown()
+
+
+def put(
+    one: Reconciled, path: str, annotations: Mapping[str, str] = OWN, *, changing: bool = True
+) -> None:
+    """Give the operator a group, by namespace and name."""
+    namespace, name = path.split("/")
+    own = {"namespace": namespace, "name": name, "uid": path, "annotations": annotations}
     body = resource()
-    metadata = {
-        **body["metadata"],
-        "name": other[1],
-        "uid": "other",
-        "annotations": annotations,
-    }
-    one.cache.put("ConsumerGroup", {**body, "metadata": metadata, "status": CHANGING})
-    return one
+    status = CHANGING if changing else {}
+    group = {**body, "metadata": {**body["metadata"], **own}, "status": status}
+    one.cache.put("ConsumerGroup", group)
 
 
 @pytest.mark.parametrize(
     ("annotations", "limit"),
     [
-        ({"landfall.dev/operator": "a/landfall-operator"}, 1),
+        (OWN, 1),
         # Nobody continues it, so the others would wait until somebody does.
-        ({"landfall.dev/operator": "a/landfall-operator", PAUSE: "true"}, 0),
+        ({**OWN, PAUSE: "true"}, 0),
         # The other operator has a limit of its own.
         ({"landfall.dev/operator": "b/landfall-operator"}, 0),
     ],
@@ -176,11 +187,10 @@ def with_limit(other: Key, annotations: dict[str, str]) -> Reconciled:
 def test_only_a_rollout_that_this_operator_continues_takes_a_place(
     annotations: dict[str, str], limit: int
 ) -> None:
-    one = with_limit(("logs", "other"), annotations)
-    try:
+    with with_limit(1) as one:
+        put(one, "logs/other", annotations)
+
         assert one.reconciler._rollout_limit(KEY) == limit
-    finally:
-        one.pool.shutdown()
 
 
 @pytest.mark.parametrize(
@@ -198,29 +208,14 @@ def test_only_a_rollout_that_this_operator_continues_takes_a_place(
 def test_the_rollouts_of_one_namespace_leave_a_place_to_the_next(
     limit: int, changing: list[str], idle: list[str], waits: int
 ) -> None:
-    one = Reconciled()
-    claims = Claims("a/landfall-operator")
-    one.reconciler._settings = ReconcilerSettings(
-        SITE, one.clock, claims=claims, max_rollouts=limit
-    )
-    body = resource()
-    annotations = {"landfall.dev/operator": "a/landfall-operator"}
-    for path in [*changing, *idle]:
-        namespace, name = path.split("/")
-        metadata = {
-            **body["metadata"],
-            "namespace": namespace,
-            "name": name,
-            "uid": path,
-            "annotations": annotations,
-        }
-        status = CHANGING if path in changing else {}
-        one.cache.put("ConsumerGroup", {**body, "metadata": metadata, "status": status})
-    try:
-        assert KEY[0] == "logs"
+    assert KEY[0] == "logs"
+    with with_limit(limit) as one:
+        for path in changing:
+            put(one, path)
+        for path in idle:
+            put(one, path, changing=False)
+
         assert one.reconciler._rollout_limit(KEY) == waits
-    finally:
-        one.pool.shutdown()
 
 
 # ------------------------------------------------------------------------ a lost node, and deletion

@@ -46,9 +46,11 @@ class HeldPasses:
 
     def __init__(self) -> None:
         self.running = self.most = self.ended = 0
+        self.keys = list[tuple[str, str]]()
         self.let_go = asyncio.Event()
 
-    async def __call__(self, _: tuple[str, str]) -> float | None:
+    async def __call__(self, key: tuple[str, str]) -> float | None:
+        self.keys.append(key)
         self.running += 1
         self.most = max(self.most, self.running)
         try:
@@ -152,6 +154,47 @@ async def test_only_so_many_passes_run_at_once(monkeypatch: pytest.MonkeyPatch) 
     passes.let_go.set()
     await eventually(lambda: passes.ended == 20)
     assert passes.most == 4
+    await queue.stop()
+
+
+async def test_a_namespace_of_slow_passes_does_not_delay_the_group_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work_queue, "FIRST_PASS_SPREAD_SECONDS", 0.0)
+    passes = HeldPasses()
+    queue, _ = queue_of(passes, concurrent=8)
+    for key in many(200):
+        queue.wake(key)
+    await eventually(lambda: passes.running == 6)
+
+    queue.wake(("pay", "orders"))
+
+    await eventually(lambda: passes.running == 7)
+    assert passes.keys[-1] == ("pay", "orders")
+    passes.let_go.set()
+    await queue.stop()
+
+
+async def test_many_new_groups_of_a_namespace_do_not_delay_a_new_one_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(work_queue, "FIRST_PASS_SPREAD_SECONDS", 5.0)
+    began = asyncio.Event()
+
+    async def reconcile(key: tuple[str, str]) -> float | None:
+        if key[0] == "pay":
+            began.set()
+        return 3600.0
+
+    queue, _ = queue_of(reconcile)
+    for key in many(200):
+        queue.wake(key)
+    await asyncio.sleep(0)
+
+    queue.wake(("pay", "orders"))
+
+    async with asyncio.timeout(20):  # one period for all namespaces would be 1,000 seconds long
+        await began.wait()
     await queue.stop()
 
 
