@@ -43,7 +43,7 @@ FINAL = (
 """What refusals say to which there is no command: nothing is stuck by them."""
 
 NO_COPY = re.compile(r"the copy of (\S+) is gone")
-"""What an answer says that has failed for good."""
+"""What a refusal says where the way back has expired."""
 RECORDED = re.compile("recorded in slot ([0-9]+)")
 """Where an answer has the slot of an undoing."""
 
@@ -128,9 +128,6 @@ class Undoing:
         while self._wanted:
             id_ = f"undo-{next(self._ids)}"
             while (answer := self._ask(self._wanted[-1], id_)).outcome is Outcome.FAILED:
-                if self._has_expired(answer):
-                    self._wanted = []
-                    return
                 failures += self._schedule.calm
                 if failures == TRIES:
                     self.stuck.append(f"undo fails {TRIES} times: {answer.message}")
@@ -179,9 +176,10 @@ class Undoing:
 
     def _has_expired(self, answer: Answer) -> bool:
         """Whether there is no copy because dead letters have expired: docs/adr/0056."""
-        found = NO_COPY.search(answer.message)
+        if (found := NO_COPY.search(answer.message)) is None:
+            return False
         with self._schedule.judging():
-            return found is not None and found[1] in expired_letters(self._schedule)
+            return found[1] in expired_letters(self._schedule)
 
     def _slots(self) -> list[int]:
         return [r.header.seq for _, r in folded_records(self._schedule) if isinstance(r, Replace)]
@@ -211,7 +209,8 @@ class Undoing:
                 else:
                     self._wanted.append(first)
             case Outcome.REFUSED:
-                if not any(text in answer.message for text in FINAL):
+                is_final = any(text in answer.message for text in FINAL)
+                if not (is_final or self._has_expired(answer)):
                     self.stuck.append(f"undo is refused, and nothing helps: {answer.message}")
                 self._wanted = []
             case _:

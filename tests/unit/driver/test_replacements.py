@@ -703,8 +703,9 @@ def test_copies_expire_and_with_them_the_way_back(scene: Scene) -> None:
 
     assert scene.kept() == []
     answer = driver.decide(asked(slot))
-    assert answer.outcome is Outcome.FAILED
-    assert "is gone" in answer.message
+    assert answer.outcome is Outcome.REFUSED
+    assert "is gone: copies are kept for tuning.retainReplaced" in answer.message
+    assert answer.message.endswith("land their ranges again by a backfill")
     assert scene.is_whole()
     driver.stop()
 

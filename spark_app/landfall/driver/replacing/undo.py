@@ -24,7 +24,7 @@ from landfall.driver.decide.counting import output_partition
 from landfall.driver.decide.undoing import Contents, Obstacle, chosen_folders
 from landfall.driver.replacing.giving_up import why_not_given_up
 from landfall.driver.replacing.restoring import Restoring
-from landfall.errors import Retry
+from landfall.errors import Reason, Retry, Stalled
 from landfall.lane.replacements import read_replace, read_replaced
 from landfall.ledger import Add, Decision, Drop, Replace, State
 from landfall.ledger.effects import (
@@ -45,6 +45,12 @@ ATTEMPTS = 3
 """How often a plan is made again, if objects of its folders were replaced before it had them to
 itself.
 """
+
+_WITHOUT_A_COPY = (
+    "copies are kept for tuning.retainReplaced, and of dead letters until these expire; "
+    "if rows are wrong, land their ranges again by a backfill"
+)
+"""The advice once the way back has expired."""
 
 
 def _keep_nobody_off(_: Iterable[str]) -> Callable[[], None]:
@@ -163,7 +169,7 @@ def undo(
 
     Raises:
         Fenced: another driver has opened the lane.
-        LandfallError: the store does not answer, or what was kept has expired. Nothing is recorded.
+        LandfallError: the store does not answer. Nothing is recorded.
     """
     found: _Undoing | _Pending | Answer = yield effects.pool.submit(_found, begin(), request)
     if isinstance(found, Answer):
@@ -185,7 +191,9 @@ def _copy(found: _Undoing, decision: Decision, effects: ReplacingEffects) -> Ste
     """Make the copies, and record the REPLACE."""
     store = found.restoring.store
     yield effects.pool.submit(probe_replacing, store, found.restoring.token)
-    plan: PlannedReplacement = yield effects.pool.submit(_planned, found, effects.copiers)
+    plan: PlannedReplacement | Answer = yield effects.pool.submit(_planned, found, effects.copiers)
+    if isinstance(plan, Answer):
+        return plan
     if refusal := effects.why_not(plan):
         for upload in plan.uploads:
             store.abort(upload.key, upload.upload_id)
@@ -235,16 +243,22 @@ def found_again(
     return found
 
 
-def _planned(found: _Undoing, copiers: Executor) -> PlannedReplacement:
+def _planned(found: _Undoing, copiers: Executor) -> PlannedReplacement | Answer:
+    """Copy what comes back; REFUSED if a copy has expired, which no other attempt can help."""
     group = found.restoring.lane.group
     lane = found.restoring.lane.name
     slot = found.slot
-    plan = found.restoring.planned(
-        found.retire,
-        found.back,
-        lambda key: object_names.retired_key(group, lane, slot, key),
-        copiers,
-    )
+    try:
+        plan = found.restoring.planned(
+            found.retire,
+            found.back,
+            lambda key: object_names.retired_key(group, lane, slot, key),
+            copiers,
+        )
+    except Stalled as stalled:
+        if stalled.reason is not Reason.OBJECT_LOST:
+            raise
+        return _refused(f"{stalled}: {_WITHOUT_A_COPY}")
     if changes_rows(found.record.purpose, found.record.undoes):
         return replace(plan, undoes=slot, slices=found.record.slices)
     return replace(plan, unmerges=slot)
