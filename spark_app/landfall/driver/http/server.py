@@ -1,4 +1,6 @@
-"""The driver's HTTP server: ``/`` ``/healthcheck`` ``/version`` ``/status`` ``/metrics``.
+"""The driver's HTTP server: its page, ``/status``, ``/history``, ``/metrics``, ``/healthcheck``.
+
+At ``/`` a browser gets a page (``landfall.driver.http.console``), another program the paths.
 
 ``/healthcheck`` answers 200 while the loop makes passes, or waits for a store or a source that does
 not answer (a restart would not help then). It answers 503 when the driver is stalled or fenced, or
@@ -14,12 +16,13 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -32,6 +35,8 @@ from landfall.api.contract import DriverPhase, Status
 from landfall.api.status_summary import summarize
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.store_monitor import Outage
+from landfall.driver.http import console
+from landfall.driver.http.history import SHORTEST_SECONDS, History, Point
 from landfall.driver.http.metrics import StatusCollector
 from landfall.driver.http.status import StatusReport
 from landfall.errors import Retry
@@ -49,10 +54,20 @@ PAGE_SECONDS = 1.0
 """How long a page may be shown again, if nothing new is posted before."""
 _JSON = "application/json; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
+_HEADERS: Mapping[str, str] = MappingProxyType(
+    {
+        "Cache-Control": "no-store",
+        "Content-Security-Policy": console.CONTENT_SECURITY_POLICY,
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+    }
+)
+"""Of each answer: a text of a payload that is in it must never run in a browser."""
 _PATHS = (
     "/healthcheck  200 while the driver is healthy\n"
     "/version      version of Landfall\n"
     "/status       progress, as JSON; with ?summary=true, only some topic partitions\n"
+    "/history      lag and rates of the last hours, as JSON\n"
     "/metrics      for Prometheus\n"
 )
 
@@ -79,6 +94,7 @@ class StatusBoard:
         self._posted: tuple[StatusReport, DriverCounters] | None = None
         self._pages: dict[str, _Page] = {}
         self._rendering = threading.Lock()
+        self.history = History()
         self.posted = clock()
         self.waiting_for = ""
 
@@ -98,6 +114,11 @@ class StatusBoard:
             return None
         status = posted[0].status
         return (outage.overlay(status) if outage else status), posted[1]
+
+    def remember(self) -> None:
+        """Add what is shown now to the history."""
+        if latest := self.latest:
+            self.history.add(Point.of(latest[0], self._clock()))
 
     def page(self, name: str, render: Callable[[], bytes]) -> bytes:
         """Return the result of ``render``, or its recent one for the same status."""
@@ -131,8 +152,16 @@ class PortUnavailable(Retry):
     """The port is in use, or this process may not listen on it."""
 
 
-def serve(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
+def serve(
+    board: StatusBoard, host: str, port: int, remember_every: float = SHORTEST_SECONDS
+) -> ThreadingHTTPServer:
     """Answer in background threads until ``shutdown``; port 0 picks a free port.
+
+    Args:
+        board: has what is shown.
+        host: the address to listen on.
+        port: to listen on.
+        remember_every: seconds between two points of the history.
 
     Raises:
         PortUnavailable: nothing can listen on the port now.
@@ -145,17 +174,27 @@ def serve(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
         timeout = PATIENCE_SECONDS
 
         def do_GET(self) -> None:
-            code, kind, body = _answer(self.path, board, registry)
+            is_browser = "text/html" in self.headers.get("Accept", "")
+            code, kind, body = _answer(self.path, board, registry, is_browser=is_browser)
             self.send_response(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
+            for name, value in _HEADERS.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the base class names it so
             """Log nothing: probes and scrapers ask every few seconds."""
 
-    return in_background(host, port, StatusHandler)
+    server = in_background(host, port, StatusHandler)
+
+    def remember() -> None:
+        while not server.stopped.wait(remember_every):
+            board.remember()
+
+    threading.Thread(target=remember, name="history", daemon=True).start()
+    return server
 
 
 def serve_near(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
@@ -181,7 +220,13 @@ class _Server(ThreadingHTTPServer):
         self._seconds = seconds
         self._open: dict[Any, float] = {}
         self._lock = threading.Lock()
+        self.stopped = threading.Event()
         super().__init__(address, handler)
+
+    def shutdown(self) -> None:
+        """Answer no more."""
+        self.stopped.set()
+        super().shutdown()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a thread; the oldest connection makes room for the one beyond the limit."""
@@ -221,7 +266,7 @@ def in_background(
     port: int,
     handler: type[BaseHTTPRequestHandler],
     seconds: float = PATIENCE_SECONDS,
-) -> ThreadingHTTPServer:
+) -> "_Server":
     """Answer each request in a thread of its own until ``shutdown``, within so many seconds.
 
     Raises:
@@ -239,14 +284,18 @@ def in_background(
 
 
 def _answer(
-    target: str, board: StatusBoard, registry: CollectorRegistry
+    target: str, board: StatusBoard, registry: CollectorRegistry, *, is_browser: bool
 ) -> tuple[HTTPStatus, str, bytes]:
     path, _, query = target.partition("?")
+    name = console.PAGE if path == "/" and is_browser else path.removeprefix("/")
+    if kind := console.content_type(name):
+        return HTTPStatus.OK, kind, console.content(name)
     pages: dict[str, Callable[[], tuple[HTTPStatus, str, bytes]]] = {
         "/": lambda: (HTTPStatus.OK, _TEXT, f"landfall {__version__}\n\n{_PATHS}".encode()),
         "/healthcheck": lambda: _json(*board.health()),
         "/version": lambda: _json(HTTPStatus.OK, {"version": __version__}),
         "/status": lambda: _status(board, summary=parse_qs(query).get("summary") == ["true"]),
+        "/history": lambda: _json(HTTPStatus.OK, board.history.columns()),
         "/metrics": lambda: (
             HTTPStatus.OK,
             CONTENT_TYPE_LATEST,
