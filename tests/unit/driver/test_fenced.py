@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 
+import pytest
+
 from landfall.api.contract import ExitCode
-from landfall.errors import LandfallError, Reason, Stalled
+from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.store.memory import Call, CallFault, MemoryStore, NoFaults, Operation
 from tests.support.driver.driver_thread import DriverThread
 from tests.support.driver.fakes import (
@@ -16,6 +18,7 @@ from tests.support.driver.fakes import (
 )
 
 DENIED = Stalled(Reason.STORE_DENIED, "the credentials expired")
+AWAY = Retry("the store does not answer")
 
 
 @dataclass
@@ -73,14 +76,23 @@ def test_a_check_ends_a_fenced_driver_that_has_nothing_to_commit() -> None:
     assert [upload.upload_id for upload in store.open_uploads("")] == [upload]
 
 
-def test_a_driver_that_meets_a_repaired_object_learns_that_it_is_fenced() -> None:
-    store, log = MemoryStore(Refusing({Operation.COMPLETE: [DENIED]})), FakeLog().write("a", 10)
+@pytest.mark.parametrize(
+    ("answers", "code"), [([], ExitCode.FENCED), ([AWAY] * 20, ExitCode.UNAVAILABLE)]
+)
+def test_a_driver_that_meets_a_repaired_object_learns_that_it_is_fenced(
+    answers: list[CallFault | LandfallError | None], code: ExitCode
+) -> None:
+    plan = Refusing({Operation.COMPLETE: [DENIED]})
+    store, log = MemoryStore(plan), FakeLog().write("a", 10)
     assert driver(group(), store, log, FakeRunner(store)).run() is ExitCode.STALLED
     old = driver(group(), store, log, FakeRunner(store), writer="w2")
     new = driver(group(), store, log, FakeRunner(store), writer="w3")
     store.expire("a/all/1_0_00000000000000000000.txt")
     assert new.run() is ExitCode.OK
+    plan.script[Operation.READ] = plan.script[Operation.LIST] = answers
 
-    assert old.run() is ExitCode.FENCED
+    assert old.run() is code
+
     assert "another object is there" in old.counters.message
+    plan.script.clear()
     assert landed_offsets(store) == written_offsets(log)

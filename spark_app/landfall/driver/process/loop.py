@@ -55,7 +55,7 @@ from landfall.driver.requests.driver_requests import DriverLane, DriverRequests
 from landfall.driver.requests.executor import RequestExecutor
 from landfall.driver.requests.pending_requests import PendingRequests
 from landfall.driver.requests.replay import Replayer
-from landfall.errors import Fenced, LandfallError, Retry, Stalled
+from landfall.errors import Fenced, Retry, Stalled
 from landfall.lane import LaneWriter, Read
 from landfall.ledger.offsets import TopicPartition
 
@@ -250,16 +250,9 @@ class Driver:
         except Fenced as fenced:
             return self._fenced(str(fenced))
         except Stalled as stalled:
-            # A successor may have caused what stopped us: for example, it repaired an object.
-            if self._is_fenced():
-                return self._fenced(f"another driver has opened the lane; seen before: {stalled}")
-            self._end(DriverPhase.STALLED, f"{stalled.reason}: {stalled}")
-            log.error("driver stalled", extra={"reason": stalled.reason, "why": str(stalled)})  # noqa: TRY400  # the message has all that a trace would
-            return ExitCode.STALLED
+            return self._stalled(stalled)
         except Retry as error:
-            self._end(DriverPhase.STOPPED, str(error))
-            log.error("dependency unavailable", extra={"why": str(error)})  # noqa: TRY400  # as above
-            return ExitCode.UNAVAILABLE
+            return self._unavailable(str(error))
         finally:
             self._requests.close(f"the driver has stopped: {self.phase}")
             for step in self._steps:
@@ -347,11 +340,30 @@ class Driver:
             return ExitCode.STALLED
         return ExitCode.OK
 
+    def _stalled(self, stalled: Stalled) -> ExitCode:
+        # A successor may have caused what stopped us: for example, it repaired an object.
+        try:
+            if self._is_fenced():
+                return self._fenced(f"another driver has opened the lane; seen before: {stalled}")
+        except Retry as error:
+            return self._unavailable(
+                f"{error}; so it is not known whether another driver has opened the lane, which "
+                f"may be the cause of: {stalled.reason}: {stalled}"
+            )
+        self._end(DriverPhase.STALLED, f"{stalled.reason}: {stalled}")
+        log.error("driver stalled", extra={"reason": stalled.reason, "why": str(stalled)})
+        return ExitCode.STALLED
+
     def _is_fenced(self) -> bool:
         try:
             return self.writer.is_fenced()
-        except LandfallError:
+        except Stalled:  # this driver has a reason of its own to stop
             return False
+
+    def _unavailable(self, why: str) -> ExitCode:
+        self._end(DriverPhase.STOPPED, why)
+        log.error("dependency unavailable", extra={"why": why})
+        return ExitCode.UNAVAILABLE
 
     def _fenced(self, why: str) -> ExitCode:
         self._end(DriverPhase.FENCED, why)
