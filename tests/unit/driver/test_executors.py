@@ -10,6 +10,7 @@ from landfall.api.contract import Workers
 from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.executors import Executors, first_line
 from landfall.driver.spark.session import SparkRunner
+from landfall.errors import Retry
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -61,6 +62,8 @@ class Cluster:
         )
 
     def getConf(self) -> dict[str, str]:  # noqa: N802  # Spark's name
+        if self.error:
+            raise self.error
         return {"spark.executor.instances": "3"}
 
     def _spark(self, spark: Any) -> Any:
@@ -157,6 +160,13 @@ def test_what_spark_says_of_executors_is_reported_with_their_number() -> None:
 
     assert runner.settle() == Workers(3, 3, 6, problems.latest)
     assert problems.latest
+
+
+def test_a_spark_that_dies_before_its_first_task_is_unavailable() -> None:
+    dead = Cluster(error=ConnectionRefusedError(111, "Connection refused"))
+
+    with pytest.raises(Retry, match=r"spark is gone: .*Connection refused"):
+        SparkRunner(cast("SparkContext", dead))
 
 
 def test_a_tasks_python_error_is_quoted_rather_than_javas() -> None:

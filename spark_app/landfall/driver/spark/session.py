@@ -147,10 +147,17 @@ class SparkRunner:
     """Runs a Spark job per batch and a Spark task per bin; no shuffle, nothing cached."""
 
     def __init__(self, context: "SparkContext", problems: ExecutorProblems | None = None) -> None:
-        """``context`` must live as long as the driver; ``problems`` reads what it prints."""
+        """``context`` must live as long as the driver; ``problems`` reads what it prints.
+
+        Raises:
+            Retry: Spark has died since its start.
+        """
         self._context = context
         self._problems = problems or ExecutorProblems()
-        self._executors = Executors(context)
+        try:
+            self._executors = Executors(context)
+        except Exception as error:  # py4j raises many types of errors
+            raise Retry(f"spark is gone: {first_line(error)}") from error
         self._pools = SchedulerPools()
 
     @property
