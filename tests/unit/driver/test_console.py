@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from landfall.driver.http import console, history
-from landfall.driver.http.history import History, Point
+from landfall.driver.http.history import Point, StatusHistory
 from landfall.driver.http.server import StatusBoard, serve
 from tests.support.driver import console_pages
 from tests.support.driver.console_pages import NOW
@@ -118,7 +118,7 @@ def point(seconds: float) -> Point:
 def test_the_points_of_a_history_are_apart_and_in_order_whatever_the_clock_does(
     steps: list[float],
 ) -> None:
-    past, now = History(), 1_700_000_000.0
+    past, now = StatusHistory(), 1_700_000_000.0
     for step in steps:
         now += step
         past.add(point(now))
@@ -131,7 +131,7 @@ def test_the_points_of_a_history_are_apart_and_in_order_whatever_the_clock_does(
 
 @pytest.mark.parametrize("hours", [1, 2.5, 9, 40, 100])
 def test_a_history_has_a_bound_and_reaches_back_a_day(hours: float) -> None:
-    past, start = History(), 1_700_000_000.0
+    past, start = StatusHistory(), 1_700_000_000.0
     for number in range(int(hours * 240) + 1):
         past.add(point(start + 15 * number))
 
@@ -143,7 +143,7 @@ def test_a_history_has_a_bound_and_reaches_back_a_day(hours: float) -> None:
 
 
 def test_a_clock_that_is_set_back_takes_later_points_with_it() -> None:
-    past = History()
+    past = StatusHistory()
     for seconds in (0, 15, 30, 45):
         past.add(point(1000 + seconds))
 

@@ -66,7 +66,7 @@ class Point:
 
 
 @dataclass
-class History:
+class StatusHistory:
     """The points of a driver, in the order of time; any thread may add and ask.
 
     Attributes:

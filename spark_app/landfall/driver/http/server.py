@@ -36,7 +36,7 @@ from landfall.api.status_summary import summarize
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.store_monitor import Outage
 from landfall.driver.http import console
-from landfall.driver.http.history import SHORTEST_SECONDS, History, Point
+from landfall.driver.http.history import SHORTEST_SECONDS, Point, StatusHistory
 from landfall.driver.http.metrics import StatusCollector
 from landfall.driver.http.status import StatusReport
 from landfall.errors import Retry
@@ -94,7 +94,7 @@ class StatusBoard:
         self._posted: tuple[StatusReport, DriverCounters] | None = None
         self._pages: dict[str, _Page] = {}
         self._rendering = threading.Lock()
-        self.history = History()
+        self.history = StatusHistory()
         self.posted = clock()
         self.waiting_for = ""
 
