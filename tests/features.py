@@ -14,7 +14,9 @@ FEATURES = {
     "backfill": ("backfill", "promot", "side_", "replay", "replac", "landed_again", "one_answer"),
     "chaos": ("chaos", "kills"),
     "chart": ("chart", "alerts", "dashboard", "rights"),
-    "command-line": ("unit/cli", "command_line", "test_check.", "verbs", "tutorial"),
+    "command-line": (
+        *("unit/cli", "command_line", "test_check.", "test_init.", "verbs", "tutorial"),
+    ),
     "compaction": ("compact", "merg", "replac", "retir", "undo"),
     "dead-letters": ("dead_letters", "letters", "expir", "bad_", "hostile_records", "faults"),
     "decoders": (

@@ -10,9 +10,11 @@ from landfall.cli.options import NewCommand, add_group, add_json
 from landfall.cli.values import instant, key_and_value, natural
 
 _ABOUT_INIT = """\
-Write a group file for a topic. The last records of the topic are read, without a consumer group,
-and the decoder and the field that dates a record are guessed from them; nothing is landed. With
---records the lines of a file are looked at instead, with --offline nothing is. The file passes
+Write a group file for a topic. The first and the last 50 records of the topic are read, without a
+consumer group, and the decoder, the field that dates a record and the format of objects are
+guessed from them. The guess is tried on these records, as by `landfall try`: how many would land,
+be left out or be dead letters is printed, and is in the file. Nothing is landed. With --records
+the lines of a file are looked at instead, with --offline nothing is. The file passes
 `landfall check --offline`, and comments in it name what else most groups set.
 
 examples:
@@ -59,7 +61,7 @@ def add_init(new: NewCommand) -> None:
     )
     command.add_argument("--name", default="", help="the group's name (default: from the topic)")
     command.add_argument(
-        "--format", default="", help="the format of objects (default: the decoder's)"
+        "--format", default="", help="the format of objects (default: what fits the records)"
     )
     looks = command.add_mutually_exclusive_group()
     looks.add_argument(

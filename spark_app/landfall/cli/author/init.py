@@ -6,18 +6,21 @@ would land the records land all of them. The written file has passed ``landfall 
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import numpy as np
+from rich.markup import escape
 
 from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.api.group_text import as_yaml, group_name
-from landfall.api.spec import ConsumerGroup, TopicSpecs, parse_group
+from landfall.api.spec import ConsumerGroup, parse_group
+from landfall.cli.author.guess import NOTHING_KNOWN, Guess, Sample, chosen, has_schema_ids
+from landfall.cli.author.tried import Outcomes
 from landfall.cli.author.try_records import RecordFile, Wish, from_log
 from landfall.cli.group_store import explain_kafka
 from landfall.cli.text import console
@@ -25,20 +28,10 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import TopicPartition
 from landfall.logs import visible
 from landfall.pipeline.records import Records
-from landfall.task.partitioning import Partitioner
-from landfall.task.trial import Fate, trials
+from landfall.task.trial import Fate
 
 SAMPLE = 50
-"""How many of the last records are examined."""
-_MAX_FIELDS = 12
-"""How many fields are tried as the one that dates a record."""
-_MAX_DEPTH = 3
-_TIME_WORDS = ("timestamp", "time", "ts", "at", "date", "created", "when", "datetime")
-_FAR_DAYS = 5 * 366
-"""A field whose times differ from Kafka's timestamps by more than this is not a time."""
-_SCHEMA_ID = 5
-"""Bytes of a schema id before a payload: a zero and four of the number."""
-_WITH_SCHEMA = ("Avro", "Protobuf")
+"""How many of the first and of the last records are examined."""
 _MORE = """\
 # What else most groups set; docs/reference/fields.md has all fields.
 #   spec.source.kafka.startingOffsets: Latest    # what the topic holds by then never lands
@@ -65,6 +58,11 @@ class GroupDraft:
     comments: dict[tuple[str, ...], str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
+    def apply(self, guess: Guess) -> None:
+        """Take over what was guessed."""
+        self.document = guess.applied(self.document)
+        self.comments |= guess.comments
+
     def text(self) -> str:
         """The file."""
         # A note names a field as producers do: a line break in it would end the comment.
@@ -83,16 +81,23 @@ def init(arguments: argparse.Namespace) -> ExitCode:
     if str(target) != "-" and target.exists() and not arguments.force:
         raise Stalled(Reason.SPEC_INVALID, f"{target}: exists; --force replaces it")
     draft = _draft(arguments)
-    _guess(draft, _sample(draft, arguments), arguments.schema_registry)
+    outcomes = _guess(draft, _sample(draft, arguments), arguments)
     _group(draft)
+    if outcomes.first_reason:
+        reason = escape(visible(outcomes.first_reason))
+        console.err().print(f"[yellow]warning:[/yellow] a dead letter: {reason}")
     if str(target) == "-":
         print(draft.text(), end="")
         return ExitCode.OK
     _write(target, draft.text())
     if arguments.json:
-        console.print_json({"file": str(target), "notes": draft.notes, "group": draft.document})
+        tried = {fate.value: outcomes.fates[fate] for fate in Fate}
+        console.print_json(
+            {"file": str(target), "notes": draft.notes, "tried": tried, "group": draft.document}
+        )
         return ExitCode.OK
-    console.out().print(f"{target}: {'; '.join(draft.notes[1:])}", markup=False)
+    for note in draft.notes[1:]:
+        console.out().print(f"{target}: {visible(note)}", markup=False)
     for step in ("check", "try", "run"):
         last = " --until-caught-up" if step == "run" else ""
         console.out().print(f"next: landfall {step} {target}{last}", markup=False)
@@ -118,13 +123,15 @@ def _draft(arguments: argparse.Namespace) -> GroupDraft:
         "metadata": {"name": arguments.name or group_name(arguments.topic)},
         "spec": {
             "source": {"kafka": kafka},
-            "decode": {},
+            "decode": {"format": "Raw"},
             "route": {"pattern": "dt={date}/hr={hour}"},
             "output": {"url": arguments.url},
         },
     }
     if arguments.format:
         document["spec"]["output"]["format"] = arguments.format
+    if arguments.format == "Json":  # which cannot be made of payloads that nothing is known of
+        document["spec"]["decode"] = {"format": "Json"}
     comments: dict[tuple[str, ...], str] = {
         ("route", "pattern"): "a folder for each hour of the records' own time, in UTC",
         ("output", "url"): "the ledger is there, too: another URL begins again from the start",
@@ -135,7 +142,7 @@ def _draft(arguments: argparse.Namespace) -> GroupDraft:
     draft = GroupDraft(document, comments, notes)
     if not arguments.offline and not arguments.records:
         # A wrong address or URL is named before Kafka is asked.
-        _group(GroupDraft({**document, "spec": {**document["spec"], "decode": {"format": "Raw"}}}))
+        _group(draft)
     return draft
 
 
@@ -153,147 +160,95 @@ def _group(draft: GroupDraft) -> ConsumerGroup:
     return group
 
 
-def _sample(draft: GroupDraft, arguments: argparse.Namespace) -> Sequence[Records]:
+def _sample(draft: GroupDraft, arguments: argparse.Namespace) -> Sample:
     """Some records of the topic; none if none are to be examined."""
+    chunks: Sequence[Records] = []
     if arguments.records:
         file = RecordFile(arguments.records, "text", int(datetime.now(UTC).timestamp() * 1000))
-        return [file.read(TopicPartition(arguments.topic, 0), SAMPLE)]
-    if arguments.offline:
-        return []
+        chunks = [file.read(TopicPartition(arguments.topic, 0), 2 * SAMPLE)]
+    elif not arguments.offline:
+        chunks = _of_topic(draft, arguments.topic)
+    return Sample(arguments.topic, [chunk for chunk in chunks if len(chunk)], os.environ)
+
+
+def _of_topic(draft: GroupDraft, topic: str) -> Sequence[Records]:
+    """The first and the last records of a topic: what it holds may have changed."""
     from landfall.landed.opening import open_log  # noqa: PLC0415  # the Kafka client
     from landfall.source.properties import kafka_properties  # noqa: PLC0415  # as above
     from landfall.source.reader import KafkaReader  # noqa: PLC0415  # as above
 
-    raw = {**draft.document, "spec": {**draft.document["spec"], "decode": {"format": "Raw"}}}
-    group = parse_group(group_file.expand(raw, os.environ))
+    group = parse_group(group_file.expand(draft.document, os.environ))
     explain_kafka(group)
-    reader = KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
-    return list(from_log(open_log(group), reader, Wish(arguments.topic, limit=SAMPLE)))
+    log, properties = open_log(group), kafka_properties(group)
+    reader = KafkaReader(properties, group.spec.tuning.read_timeout)
+    last = list(from_log(log, reader, Wish(topic, limit=SAMPLE)))
+    seen = {chunk.topic_partition: int(chunk.offsets[0]) for chunk in reversed(last) if len(chunk)}
+    first = []
+    for chunk in from_log(log, reader, Wish(topic, offset=0, limit=SAMPLE)):
+        before = seen.get(chunk.topic_partition)
+        count = len(chunk) if before is None else int(np.searchsorted(chunk.offsets, before))
+        first.append(chunk.take(np.arange(count)))
+    return [*first, *last]
 
 
-def _guess(draft: GroupDraft, sample: Sequence[Records], registry: str) -> None:
-    """Choose the decoder and the field that dates a record."""
-    spec = draft.document["spec"]
-    payloads = [p for records in sample for p in records.values.to_pylist() if p is not None]
-    if not payloads:
-        draft.notes.append(
-            "no record was looked at: payloads land byte for byte until decode.format is set"
-        )
-        spec["decode"] = {"format": "Raw"}
-    elif objects := _objects(payloads):
-        _guess_json(draft, sample, objects, len(payloads))
-    elif all(p[:1] == b"\0" and len(p) > _SCHEMA_ID for p in payloads):
-        _guess_schema(draft, sample, registry)
-    else:
-        draft.notes.append(
-            f"{console.counted(len(payloads), 'record')} looked at, which are no JSON: payloads "
-            "land byte for byte, dated by Kafka; see the docs for Csv, Regex and other decoders"
-        )
-        spec["decode"] = {"format": "Raw"}
-
-
-def _objects(payloads: Sequence[bytes]) -> list[Mapping[str, Any]]:
-    """The payloads as JSON objects; empty if a tenth of them or more are not JSON objects."""
-    found: list[Mapping[str, Any]] = []
-    for payload in payloads:
-        try:
-            value = msgspec.json.decode(payload)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found if len(found) > 0.9 * len(payloads) else []
-
-
-def _guess_json(
-    draft: GroupDraft, sample: Sequence[Records], objects: Sequence[Mapping[str, Any]], total: int
-) -> None:
-    decode: Document = {"format": "Json"}
-    seen = f"{console.counted(total, 'record')} looked at: JSON"
-    for name in _time_fields(objects):
-        tried = {**decode, "timestamp": {"field": name}}
-        if _dates(draft, tried, sample) >= len(objects):
-            decode = tried
-            draft.comments["decode", "timestamp", "field"] = "dates a record, and so its folder"
-            draft.notes.append(f"{seen}, dated by {name}")
-            break
-    else:
-        draft.notes.append(f"{seen} without a field of time: Kafka's timestamp dates a record")
-    if bad := total - len(objects):
-        draft.notes.append(f"{console.counted(bad, 'record')} would be dead letters")
-    draft.document["spec"]["decode"] = decode
-
-
-def _guess_schema(draft: GroupDraft, sample: Sequence[Records], registry: str) -> None:
-    spec = draft.document["spec"]
-    if not registry:
-        draft.notes.append(
-            "records begin with the id of a schema: --schema-registry URL makes typed rows of "
-            "them; payloads land byte for byte until then"
-        )
-        spec["decode"] = {"format": "Raw"}
-        return
-    total = sum(len(records) for records in sample)
-    for name in _WITH_SCHEMA:
-        decode = {"format": name, "registry": {"urls": [registry]}}
-        if _dates(draft, decode, sample) == total:
-            spec["decode"] = decode
-            spec["output"].setdefault("format", "Parquet")
-            spec["output"]["columns"] = "FromSchema"
-            draft.notes.append(f"{console.counted(total, 'record')} looked at: {name}")
-            return
-    raise Stalled(
-        Reason.SPEC_INVALID,
-        f"--schema-registry: records are neither of {' nor of '.join(_WITH_SCHEMA)} with a schema "
-        f"of {registry}",
-    )
-
-
-def _time_fields(objects: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Fields of all objects that may date a record, the likeliest first."""
-    ranked = []
-    for name, value in _leaves(objects[0]):
-        word = name.rpartition(".")[2].lower().strip("@_")
-        is_named = word.split("_")[-1] in _TIME_WORDS or word.endswith(("time", "date", "stamp"))
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and value > 1e9
-        is_text = isinstance(value, str) and len(value) >= len("2026-11-21") and value[:1].isdigit()
-        if is_number or is_text:
-            ranked.append((not is_named, is_number, name.count("."), name))
-    return [name for *_, name in sorted(ranked)[:_MAX_FIELDS]]
-
-
-def _leaves(value: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    for name, inner in value.items():
-        if "." in name or not name:
-            continue  # such a name needs another separator
-        if isinstance(inner, Mapping) and len(path) + 1 < _MAX_DEPTH:
-            yield from _leaves(inner, (*path, name))
+def _looked_at(sample: Sample, records: Path | None) -> str:
+    """Which records were looked at."""
+    count = f"{console.counted(sample.size, 'record')} looked at"
+    if records:
+        return count
+    ranges: list[list[int]] = []
+    for chunk in sample.chunks:
+        start, end = int(chunk.offsets[0]), int(chunk.offsets[-1])
+        if ranges and ranges[-1][1] + 1 == start:
+            ranges[-1][1] = end
         else:
-            yield ".".join((*path, name)), inner
+            ranges.append([start, end])
+    tps = sorted({chunk.topic_partition for chunk in sample.chunks})
+    if len(tps) > 1:
+        return f"{count} in {len(tps)} Kafka partitions"
+    offsets = " and ".join(f"{start} to {end}" for start, end in ranges)
+    return f"{count}, offsets {offsets} of {tps[0]}"
 
 
-def _dates(draft: GroupDraft, decode: Document, sample: Sequence[Records]) -> int:
-    """How many records would land, in folders near the day on which Kafka got them."""
-    document = {
-        **draft.document,
-        "spec": {**draft.document["spec"], "decode": decode, "route": {"pattern": "dt={date}"}},
-    }
-    group = parse_group(group_file.expand(document, os.environ))
-    found = 0
-    for records in sample:
-        spec = TopicSpecs.of(group.spec).for_topic(records.topic_partition.topic)
-        for trial in trials(Partitioner.of(spec, "spec"), spec, records):
-            millis = int(records.timestamps[trial.row])
-            found += trial.fate is Fate.LANDS and (millis < 0 or _is_near(trial.detail, millis))
-    return found
-
-
-def _is_near(folder: str, millis: int) -> bool:
-    try:
-        day = datetime.fromisoformat(folder.removeprefix("dt=")).replace(tzinfo=UTC)
-        return abs((day - datetime.fromtimestamp(millis / 1000, UTC)).days) <= _FAR_DAYS
-    except (ValueError, OverflowError):  # a timestamp may be of any year
-        return False
+def _guess(draft: GroupDraft, sample: Sample, arguments: argparse.Namespace) -> Outcomes:
+    """Choose how records are decoded, dated and written, and try the records with that."""
+    registry = arguments.schema_registry
+    if not sample.size:
+        if arguments.format == "Json":
+            draft.notes.append("no record was looked at: payloads must be JSON")
+            return Outcomes()
+        draft.notes.append(
+            "no record was looked at: payloads, keys and headers land byte for byte until "
+            "decode.format is set"
+        )
+        draft.apply(NOTHING_KNOWN)
+        return Outcomes()
+    seen = _looked_at(sample, arguments.records)
+    if guess := chosen(draft.document, sample, registry):
+        dated = f"dated by {guess.dated_by}" if guess.dated_by else "dated by Kafka's timestamp"
+        draft.notes.append(f"{seen}: {guess.name}, {dated}")
+        draft.apply(guess)
+    elif arguments.format == "Json":
+        raise Stalled(Reason.SPEC_INVALID, "--format: records are in no form that has fields")
+    elif has_schema_ids(sample):
+        if registry:
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                "--schema-registry: records are neither Avro nor Protobuf nor JSON with a schema "
+                f"of {registry}",
+            )
+        draft.notes.append(
+            f"{seen}: they begin with the id of a schema; --schema-registry URL makes typed rows "
+            "of them, payloads land byte for byte until then"
+        )
+    else:
+        draft.notes.append(
+            f"{seen}: in no form that init knows; payloads land byte for byte, dated by Kafka; see "
+            "the docs for Regex, Thrift and other decoders"
+        )
+    outcomes = sample.outcomes(draft.document)
+    draft.notes.append(f"tried {outcomes}")
+    return outcomes
 
 
 def _write(path: Path, text: str) -> None:

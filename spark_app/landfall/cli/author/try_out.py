@@ -3,9 +3,7 @@
 import argparse
 import json
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,56 +14,21 @@ from rich.markup import escape
 
 from landfall.api import group_file
 from landfall.api.contract import ExitCode
-from landfall.api.spec import ConsumerGroup, Feed, GroupSpec, TopicSpecs
+from landfall.api.spec import ConsumerGroup, Feed
 from landfall.cli.author.explain import not_landed
+from landfall.cli.author.tried import Outcomes, TriedRecord, tried_records
 from landfall.cli.author.try_records import RecordFile, Wish, from_files, from_log
 from landfall.cli.group_store import explain_kafka
 from landfall.cli.text import console
 from landfall.cli.text.console import printable
 from landfall.errors import PartUnreadable, Reason, Stalled
-from landfall.ledger.names import folders
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records
 from landfall.store.urls import open_files
-from landfall.task.partitioning import Partitioner
-from landfall.task.trial import Fate, Seen, Trial, trials
+from landfall.task.trial import Fate, Seen, Trial
 
 MAX_SHOWN = 400
 """Characters of a value that are printed; ``--json`` has all of them."""
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """A record with its outcome."""
-
-    records: Records
-    trial: Trial
-    object: str
-
-    @property
-    def offset(self) -> int:
-        return int(self.records.offsets[self.trial.row])
-
-    @property
-    def timestamp(self) -> str | None:
-        millis = int(self.records.timestamps[self.trial.row])
-        if millis < 0:
-            return None
-        try:
-            when = datetime.fromtimestamp(millis / 1000, UTC)
-        except (ValueError, OverflowError):  # of a year that the calendar does not have
-            return f"{millis} ms"
-        return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-    @property
-    def payload(self) -> bytes | None:
-        found: bytes | None = self.records.values[self.trial.row].as_py()
-        return found
-
-    @property
-    def key(self) -> bytes | None:
-        found: bytes | None = self.records.keys[self.trial.row].as_py()
-        return found
 
 
 def try_out(arguments: argparse.Namespace) -> ExitCode:
@@ -79,19 +42,17 @@ def try_out(arguments: argparse.Namespace) -> ExitCode:
     topic = _topic(group, arguments.topic)
     if note := not_landed(group, topic):
         console.err().print(f"landfall: {escape(note)}")
-    fates = Counter[Fate]()
-    partitions = set[str]()
+    outcomes = Outcomes()
     out = console.out()
-    for shown in _tried(group, topic, _records(group, topic, arguments)):
-        fates[shown.trial.fate] += 1
-        partitions |= {shown.object} if shown.object else set()
+    for shown in tried_records(group, topic, _records(group, topic, arguments)):
+        outcomes.add(shown)
         if arguments.json:
             out.print(json.dumps(_as_json(shown), ensure_ascii=False), markup=False)
         else:
             _show(out, shown)
     if not arguments.json:
-        out.print(_summary(fates, len(partitions)))
-    return ExitCode.OK if fates else ExitCode.NOTHING
+        out.print(str(outcomes))
+    return ExitCode.OK if outcomes.total else ExitCode.NOTHING
 
 
 def last_record(group: ConsumerGroup, topic: str) -> tuple[str, Trial] | None:
@@ -104,8 +65,8 @@ def last_record(group: ConsumerGroup, topic: str) -> tuple[str, Trial] | None:
         Retry: a server does not answer.
     """
     alone = argparse.Namespace(file=None, only=None, partition=None, offset=None, limit=1)
-    for shown in _tried(group, topic, _records(group, topic, alone, quiet=True)):
-        return f"{shown.records.topic_partition} offset {shown.offset}", shown.trial
+    for shown in tried_records(group, topic, _records(group, topic, alone, quiet=True)):
+        return shown.place, shown.trial
     return None
 
 
@@ -162,25 +123,7 @@ def _rows_of_files(feed: Feed, arguments: argparse.Namespace, *, quiet: bool) ->
             console.err().print(f"landfall: {escape(str(error))}")
 
 
-def _tried(group: ConsumerGroup, topic: str, chunks: Iterable[Records]) -> Iterator[_Shown]:
-    specs = TopicSpecs.of(group.spec)
-    entry, spec = specs.entry_of(topic), specs.for_topic(topic)
-    partitioner = Partitioner.of(spec, "spec" if entry is None else f"spec.topics[{entry}]")
-    for records in chunks:
-        yield from _of_chunk(partitioner, spec, records)
-
-
-def _of_chunk(partitioner: Partitioner, spec: GroupSpec, records: Records) -> Iterator[_Shown]:
-    tp, extension = records.topic_partition, partitioner.stages.format.extension
-    for trial in trials(partitioner, spec, records):
-        # The offset in the name is the start of the batch, which was not planned.
-        name = f"{spec.generation}_{tp.partition}_*{extension}"
-        lands = trial.fate is Fate.LANDS
-        folder = folders.folder(tp.topic, trial.detail)
-        yield _Shown(records, trial, f"{folder}/{name}" if lands else "")
-
-
-def _as_json(shown: _Shown) -> Mapping[str, object]:
+def _as_json(shown: TriedRecord) -> Mapping[str, object]:
     tp, trial = shown.records.topic_partition, shown.trial
     document = {
         "topic": tp.topic,
@@ -214,9 +157,8 @@ def _plain(value: object) -> object:
 # ------------------------------------------------------------------------------------------ as text
 
 
-def _show(out: Console, shown: _Shown) -> None:
-    tp = shown.records.topic_partition
-    facts = [f"[bold]{escape(str(tp))} offset {shown.offset}[/bold]", shown.timestamp or "no time"]
+def _show(out: Console, shown: TriedRecord) -> None:
+    facts = [f"[bold]{escape(shown.place)}[/bold]", shown.timestamp or "no time"]
     if shown.key is not None:
         facts.append(f"key {_text(shown.key)}")
     out.print("  ".join(facts))
@@ -269,15 +211,3 @@ def _text(value: bytes | None) -> str:
 def _cut(text: str) -> str:
     more = f" … {console.count(len(text) - MAX_SHOWN)} more" if len(text) > MAX_SHOWN else ""
     return escape(text[:MAX_SHOWN]) + (f"[dim]{more}[/dim]" if more else "")
-
-
-def _summary(fates: Mapping[Fate, int], objects: int) -> str:
-    total = sum(fates.values())
-    if not total:
-        return "no records"
-    return (
-        f"{console.counted(total, 'record')}: {console.count(fates.get(Fate.LANDS, 0))} would land "
-        f"in {console.counted(objects, 'output partition')}, "
-        f"{console.count(fates.get(Fate.LEFT_OUT, 0))} left out, "
-        f"{console.counted(fates.get(Fate.DEAD_LETTER, 0), 'dead letter')}"
-    )

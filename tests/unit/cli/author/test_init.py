@@ -72,6 +72,13 @@ def test_names_of_fields_end_no_comment(folder: Path, capsys: Captured, end: str
         ({"a": {"b": {"created_at": NOW / 1000}}}, "a.b.created_at"),
         # The year 1990 is no time of this topic.
         ({"birth_date": "1990-01-01", "seen": NOW}, "seen"),
+        (
+            {"accessedBy": "2026-11-21 Ann", "createdAt": NOW, "a": "2026-11-20T01:00:00Z"},
+            "createdAt",
+        ),
+        ({"expires_at": NOW + 86_400_000, "ts_ms": NOW}, "ts_ms"),
+        ({"received_at": NOW, "event_time": NOW - 5_000}, "event_time"),
+        ({"at": NOW - 400 * 86_400_000, "time": NOW}, "time"),
     ],
 )
 def test_the_likeliest_field_that_dates_all_records_is_taken(
@@ -84,8 +91,9 @@ def test_the_likeliest_field_that_dates_all_records_is_taken(
     ("lines", "note"),
     [
         ([], "no record was looked at"),
-        (["GET / 200", "GET /a 404"], "2 records looked at, which are no JSON"),
-        (["\0\0\0\0\1abc"], "records begin with the id of a schema"),
+        (["GET / 200", "GET /a 404"], "2 records looked at: lines of text, dated by Kafka's"),
+        (["a\x07", "b"], "2 records looked at: in no form that init knows"),
+        (["\0\0\0\0\1abc"], "they begin with the id of a schema; --schema-registry"),
     ],
 )
 def test_without_a_guess_payloads_land_byte_for_byte(
@@ -100,8 +108,67 @@ def test_json_without_a_time_is_dated_by_kafka(folder: Path, capsys: Captured) -
 
     assert made(folder, lines)["decode"] == {"format": "Json"}
 
-    said = capsys.readouterr().out
-    assert "Kafka's timestamp dates a record; 1 record would be dead letters" in said
+    said = capsys.readouterr()
+    assert "31 records looked at: JSON, dated by Kafka's timestamp" in said.out
+    tried = "tried 31 records: 30 would land in 1 output partition, 0 left out, 1 dead letter"
+    assert tried in said.out
+    assert f"# {tried}\n" in Path("group.yaml").read_text()
+    assert "warning: a dead letter: app.web/0 offset 30: decode: json: " in said.err
+
+
+def test_large_numbers_are_no_times(folder: Path) -> None:
+    """Each would be one in some unit."""
+    lines = [json.dumps({"serial": NOW // 1000 - 10**6 * n}) for n in range(20)]
+
+    assert made(folder, lines)["decode"] == {"format": "Json"}
+
+
+def test_a_format_with_notation_of_its_own_dates_records(folder: Path) -> None:
+    spec = made(folder, ['{"time_local": "21/Nov/2026:04:00:00 +0100"}'] * 3)
+
+    assert spec["decode"]["timestamp"] == {
+        "field": "time_local",
+        "unit": "Custom",
+        "format": "%d/%b/%Y:%H:%M:%S %z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "options"),
+    [
+        (["a,1", "b,2"], {"columns": ["c1", "c2"]}),
+        (["name;n", "a;1", "b;2"], {"header": "name;n", "separator": ";"}),
+    ],
+)
+def test_rows_of_text_are_a_table(lines: list[str], options: Any, folder: Path) -> None:
+    assert made(folder, lines)["decode"] == {"format": "Csv", "options": options}
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["done, at last", "no, not yet"],
+        ["2026-11-21 04:00:00,123 INFO up", "2026-11-21 04:00:01,456 INFO down"],
+        ["a,b", "c"],
+        ["[1, 2]", "[3, 4]"],
+    ],
+)
+def test_prose_and_logs_are_lines(lines: list[str], folder: Path) -> None:
+    spec = made(folder, lines)
+
+    assert (spec["decode"], spec["output"]["format"]) == ({"format": "Raw"}, "Text")
+
+
+def test_a_format_that_is_asked_for_stays(folder: Path, capsys: Captured) -> None:
+    assert made(folder, ["a,1", "b,2"], "--format", "Json")["output"]["format"] == "Json"
+    assert made(folder, ["no, not yet"], "--format", "Parquet")["output"]["format"] == "Parquet"
+    assert made(folder, [], "--format", "Json")["decode"] == {"format": "Json"}
+    capsys.readouterr()
+
+    with pytest.raises(AssertionError):
+        made(folder, ["no, not yet"], "--format", "Json")
+
+    assert "--format: records are in no form that has fields" in capsys.readouterr().err
 
 
 def test_a_topic_is_looked_at(
@@ -177,4 +244,5 @@ def test_it_is_json_for_programs(folder: Path, capsys: Captured) -> None:
 
     shown = json.loads(capsys.readouterr().out)
     assert shown["file"] == "b.yaml"
+    assert shown["tried"] == {"Lands": 0, "LeftOut": 0, "DeadLetter": 0}
     assert shown["group"]["spec"]["source"]["kafka"]["topics"] == ["a"]
