@@ -86,10 +86,11 @@ audit: setup ## Check the pins: `make lock` changes nothing, nothing is yanked, 
 sbom: setup ## Write a bill of materials (CycloneDX) and the list of licenses of all that is installed here to .venv/sbom
 	@$(BIN)/python -m dev.tools.sbom .venv/sbom && ls .venv/sbom/*
 
-crds: setup ## Generate crds/, the chart's copy, and the pages and pictures of docs/ that come from the code
+crds: setup ## Generate crds/, the chart's copy, the schemas for editors, and the pages and pictures of docs/ that come from the code
 	@$(BIN)/python -m landfall_operator.api.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml
 	@$(BIN)/python -m landfall_operator.api.backfill_crd > crds/.new && mv crds/.new crds/backfills.landfall.dev.yaml
 	@cp crds/*.landfall.dev.yaml charts/landfall/files/
+	@$(BIN)/python -m landfall_operator.api.editor_schema spark_app/landfall/api/schemas
 	@$(BIN)/python -m dev.docs
 
 fmt: setup ## Format the code and fix what can be fixed

@@ -14,6 +14,7 @@ from string import Template
 from textwrap import dedent
 from typing import Any
 
+import jsonschema_rs
 import pytest
 import yaml
 
@@ -25,6 +26,7 @@ from landfall.api.group_file import expand
 from landfall.api.next_steps import NEXT_STEPS, TRUNCATED_STEP
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.api.verbs import VERB_PATHS
+from landfall.cli.author.schema import schema_text
 from landfall.errors import Reason
 from landfall_operator.api import backfill
 from landfall_operator.api.change_impact import FIELDS
@@ -272,7 +274,7 @@ def documents() -> Iterator[tuple[str, Any]]:
     texts["NOTES.txt"] = dedent(notes.partition("<<'YAML'\n")[2].partition("  YAML")[0])
     for source, text in texts.items():
         for each in yaml.load_all(Template(text).safe_substitute(FILLED), yaml.CSafeLoader):
-            yield source, expand(each, {})
+            yield source, each
 
 
 def test_yaml_is_a_resource_or_values_of_the_chart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,23 +292,41 @@ def test_yaml_is_a_resource_or_values_of_the_chart(monkeypatch: pytest.MonkeyPat
 
 
 def _check(written: Any) -> None:
+    """Check a document whose variables are not filled in."""
     assert isinstance(written, dict)
     if written.keys() <= VALUES["properties"].keys():
         assert list(_unknown(VALUES, written)) == []
     elif written.get("kind") == backfill.KIND:
         assert backfill.parsed(written["spec"])[1] == ""
+        assert _in_editors(written) == []
     else:
-        group = _group(written)
+        assert _in_editors(_whole(written)) == []
+        group = _group(expand(written, {}))
         if "shop.steps" not in json.dumps(written):  # which a page only names
             registry.check_spec(group)
 
 
-def _group(written: dict[str, Any]) -> ConsumerGroup:
+def _group(written: Any) -> ConsumerGroup:
     """A group, or a part of one in its place in a small one."""
+    return parse_group(_whole(written))
+
+
+def _whole(written: Any) -> dict[str, Any]:
     if "kind" in written:
-        return parse_group(written)
+        return written
     part = written if "spec" in written else {"spec": written}
-    return parse_group(_laid_over(document("example", decode__format="Json"), part))
+    return _laid_over(document("example", decode__format="Json"), part)
+
+
+def _in_editors(resource: dict[str, Any]) -> list[str]:
+    """What the schema for editors finds wrong."""
+    errors = _editor_schema(resource["kind"]).iter_errors(resource)
+    return [f"{'.'.join(map(str, error.instance_path))}: {error.message}" for error in errors]
+
+
+@cache
+def _editor_schema(kind: str) -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(json.loads(schema_text(f"{kind.lower()}.schema.json")))
 
 
 def _laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,14 @@ from typing import Any, NoReturn
 from landfall import __version__
 from landfall.api.contract import ExitCode
 from landfall.api.words import did_you_mean
-from landfall.cli.author import add_check, add_completion, add_explain, add_init, add_try
+from landfall.cli.author import (
+    add_check,
+    add_completion,
+    add_explain,
+    add_init,
+    add_schema,
+    add_try,
+)
 from landfall.cli.decide import add_verbs
 from landfall.cli.distributions import add_commands
 from landfall.cli.feeds import add_files
@@ -63,6 +70,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "check": "author.check:check",
         "explain": "author.explain:explain",
         "try": "author.try_out:try_out",
+        "schema": "author.schema:schema",
         "migrate": "distributions:not_installed",
         "import-offsets": "decide.import_offsets:import_offsets",
     },
@@ -125,6 +133,7 @@ _ENDS: Mapping[str, frozenset[ExitCode]] = {
     "this program": _ALWAYS,
     "check": _ALWAYS | {ExitCode.UNAVAILABLE},
     "explain": _ALWAYS,
+    "schema": _ALWAYS,
     "try": _OF_SERVERS | {ExitCode.NOTHING},
     "migrate": _OF_READERS,
     "import-offsets": _OF_WRITERS | {ExitCode.FAULT},
@@ -169,7 +178,7 @@ def parser() -> argparse.ArgumentParser:
     nested = partial(partial, _command)
     for add in (add_run, add_check, add_status, add_verify, add_fsck, add_locate, add_cat):
         add(new)
-    for add in (add_init, add_explain, add_try, add_publish, add_manifest, add_scan):
+    for add in (add_init, add_explain, add_try, add_schema, add_publish, add_manifest, add_scan):
         add(new)
     for add in (add_table, add_log, add_ls, add_top, add_verbs):
         add(new)

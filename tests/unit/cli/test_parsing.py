@@ -16,7 +16,11 @@ from landfall.cli.parser import COMMANDS, grouped, imported, parser
 from tests.support.files.folder_feed import FolderFeed, rows
 from tests.support.pages.markdown import ROOT
 
-NO_JSON = {"completion": "a script for a shell", "manifest": "--format Json"}
+NO_JSON = {
+    "completion": "a script for a shell",
+    "manifest": "--format Json",
+    "schema": "a JSON schema",
+}
 """Commands without ``--json``, and what they print instead."""
 
 

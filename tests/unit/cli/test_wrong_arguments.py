@@ -55,7 +55,7 @@ def below(made: argparse.ArgumentParser, path: str = "") -> dict[str, argparse.A
 
 
 COMMANDS = below(parser())
-WITHOUT_GROUP = {"migrate secor", "migrate connect", "completion"}
+WITHOUT_GROUP = {"migrate secor", "migrate connect", "completion", "schema"}
 """Commands that take another file, or none."""
 
 

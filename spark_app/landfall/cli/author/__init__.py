@@ -15,7 +15,8 @@ consumer group, and the decoder, the field that dates a record and the format of
 guessed from them. The guess is tried on these records, as by `landfall try`: how many would land,
 be left out or be dead letters is printed, and is in the file. Nothing is landed. With --records
 the lines of a file are looked at instead, with --offline nothing is. The file passes
-`landfall check --offline`, and comments in it name what else most groups set.
+`landfall check --offline`, and comments in it name what else most groups set. Next to it is the
+schema for editors, as `landfall schema` prints it.
 
 examples:
   landfall init --topic app.web --bootstrap-servers kafka:9092 --url s3://logs/parsed
@@ -197,6 +198,32 @@ def _add_file(command: argparse.ArgumentParser) -> None:
         type=instant,
         metavar="TIME",
         help="the Kafka timestamp of records in a file that have none (default: now)",
+    )
+
+
+def add_schema(new: NewCommand) -> None:
+    """Add the command."""
+    command = new(
+        "schema",
+        "print the JSON schema of a group file, for editors",
+        """\
+Print the JSON schema (draft-07) of a resource of this version. With it, editors complete fields,
+show what they mean, and underline a misspelled field or a wrong value. `landfall init` writes the
+schema next to the group, whose first line names it, as editors with yaml-language-server expect:
+
+  # yaml-language-server: $schema=consumergroup.schema.json
+
+`landfall check` knows more: rules about several fields, and the options of decoders.
+
+examples:
+  landfall schema ConsumerGroup > consumergroup.schema.json
+  landfall schema Backfill > backfill.schema.json
+""",
+    )
+    command.add_argument(
+        "kind",
+        choices=["ConsumerGroup", "Backfill"],
+        help="what the file describes",
     )
 
 

@@ -20,6 +20,7 @@ from landfall.api.contract import ExitCode
 from landfall.api.group_text import as_yaml, group_name
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.author.guess import NOTHING_KNOWN, Guess, Sample, chosen, has_schema_ids
+from landfall.cli.author.schema import MADE_BY, SCHEMA, schema_text
 from landfall.cli.author.tried import Outcomes
 from landfall.cli.author.try_records import RecordFile, Wish, from_log
 from landfall.cli.group_store import explain_kafka
@@ -63,11 +64,12 @@ class GroupDraft:
         self.document = guess.applied(self.document)
         self.comments |= guess.comments
 
-    def text(self) -> str:
-        """The file."""
+    def text(self, schema: str = "") -> str:
+        """The file, which names a schema for editors in its first line if there is one."""
         # A note names a field as producers do: a line break in it would end the comment.
         head = "".join(f"# {visible(note)}\n" for note in self.notes)
-        return f"{head}{as_yaml(self.document, self.comments)}{_MORE}"
+        first = f"# yaml-language-server: $schema={schema}\n" if schema else ""
+        return f"{first}{head}{as_yaml(self.document, self.comments)}{_MORE}"
 
 
 def init(arguments: argparse.Namespace) -> ExitCode:
@@ -89,7 +91,8 @@ def init(arguments: argparse.Namespace) -> ExitCode:
     if str(target) == "-":
         print(draft.text(), end="")
         return ExitCode.OK
-    _write(target, draft.text())
+    schema_file = _with_schema(target.parent)
+    _write(target, draft.text(schema_file.name))
     if arguments.json:
         tried = {fate.value: outcomes.fates[fate] for fate in Fate}
         console.print_json(
@@ -98,6 +101,7 @@ def init(arguments: argparse.Namespace) -> ExitCode:
         return ExitCode.OK
     for note in draft.notes[1:]:
         console.out().print(f"{target}: {visible(note)}", markup=False)
+    console.out().print(f"{schema_file}: the fields of a group, for editors", markup=False)
     for step in ("check", "try", "run"):
         last = " --until-caught-up" if step == "run" else ""
         console.out().print(f"next: landfall {step} {target}{last}", markup=False)
@@ -249,6 +253,14 @@ def _guess(draft: GroupDraft, sample: Sample, arguments: argparse.Namespace) -> 
     outcomes = sample.outcomes(draft.document)
     draft.notes.append(f"tried {outcomes}")
     return outcomes
+
+
+def _with_schema(folder: Path) -> Path:
+    """The schema for editors in a folder, which is written unless it is another program's."""
+    path = folder / SCHEMA
+    if not path.exists() or MADE_BY in path.read_text("utf-8", errors="replace"):
+        _write(path, schema_text(SCHEMA))
+    return path
 
 
 def _write(path: Path, text: str) -> None:

@@ -46,9 +46,29 @@ def test_records_of_json_are_dated_by_their_field_of_time(folder: Path, capsys: 
     assert spec["source"]["kafka"] == {"bootstrapServers": "127.0.0.1:1", "topics": ["app.web"]}
     assert spec["output"] == {"url": f"file://{folder}/landed"}
     said = capsys.readouterr().out
+    assert "consumergroup.schema.json: the fields of a group, for editors" in said
     assert "20 records looked at: JSON, dated by meta.ts" in said
     assert "next: landfall run group.yaml --until-caught-up" in said
-    assert "# Made by `landfall init --topic app.web`.\n" in Path("group.yaml").read_text()
+    first, second, *_ = Path("group.yaml").read_text().splitlines()
+    assert first == "# yaml-language-server: $schema=consumergroup.schema.json"
+    assert second == "# Made by `landfall init --topic app.web`."
+    assert main(["schema", "ConsumerGroup"]) == ExitCode.OK
+    assert Path("consumergroup.schema.json").read_text() == capsys.readouterr().out
+
+
+def test_a_schema_of_another_program_stays_and_one_of_another_version_does_not(
+    folder: Path,
+) -> None:
+    schema = folder / "consumergroup.schema.json"
+    schema.write_text("{}")
+
+    made(folder, [])
+    kept = schema.read_text()
+    schema.write_text('{"$comment": "Made by `landfall schema ConsumerGroup`."}')
+    made(folder, [])
+
+    assert kept == "{}"
+    assert "timestamp" in schema.read_text()
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028", "\u2029"], ids=ascii)
