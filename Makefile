@@ -90,7 +90,8 @@ crds: setup ## Generate crds/, the chart's copy, the schemas for editors, and th
 	@$(BIN)/python -m landfall_operator.api.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml
 	@$(BIN)/python -m landfall_operator.api.backfill_crd > crds/.new && mv crds/.new crds/backfills.landfall.dev.yaml
 	@cp crds/*.landfall.dev.yaml charts/landfall/files/
-	@$(BIN)/python -m landfall_operator.api.editor_schema spark_app/landfall/api/schemas
+	@$(BIN)/python -m landfall_operator.api.editor_schema ConsumerGroup > crds/.new && mv crds/.new spark_app/landfall/api/schemas/consumergroup.schema.json
+	@$(BIN)/python -m landfall_operator.api.editor_schema Backfill > crds/.new && mv crds/.new spark_app/landfall/api/schemas/backfill.schema.json
 	@$(BIN)/python -m dev.docs
 
 fmt: setup ## Format the code and fix what can be fixed

@@ -1,4 +1,4 @@
-"""JSON schemas of the resources, for editors; run with a folder, the module writes them there.
+"""JSON schemas of the resources, for editors; run with a kind, the module prints its schema.
 
 They are made of the structural schemas that the definitions in ``crds/`` have, and differ from
 these in what an editor needs: draft-07, unknown fields are errors, a rule about the form of one
@@ -12,7 +12,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from landfall.api.spec.stores import PLACE_SECTIONS
@@ -78,7 +77,7 @@ def editor_schema(kind: str) -> Schema:
 
 
 def _fill_in_places(sections: Schema) -> None:
-    """Describe the sections of a place for dead letters, as those of ``spec.output``.
+    """Describe the sections of a place for dead letters, as ``spec.output`` has them.
 
     The definition leaves them out, which is limited in size.
     """
@@ -99,7 +98,7 @@ def _node(node: Schema) -> Schema:
 
 
 def _of_own_form(node: Schema) -> Schema:
-    """The schema of words, and of what may be a text or something else."""
+    """The schema of words, and of values that may be a text or something else."""
     if "enum" in node:
         return {"anyOf": [{"enum": node["enum"]}, {"type": "string", "pattern": VARIABLE}]}
     if "pattern" not in node:
@@ -145,7 +144,7 @@ def _form(node: Schema) -> str:
 
 
 def _or_variable(pattern: str) -> str:
-    """A pattern that a text with a variable matches, too, whatever its form is."""
+    """A pattern that any text with a variable matches, too."""
     return f"{pattern}|{VARIABLE}" if pattern else VARIABLE
 
 
@@ -172,7 +171,9 @@ def _below(node: Any) -> Iterator[Schema]:
 
 
 def _children(node: Schema) -> Mapping[tuple[str, ...], Schema]:
-    found = {("properties", name): child for name, child in node.get("properties", {}).items()}
+    found: dict[tuple[str, ...], Schema] = {
+        ("properties", name): child for name, child in node.get("properties", {}).items()
+    }
     for key in ("items", "additionalProperties"):
         if isinstance(node.get(key), dict):
             found[(key,)] = node[key]
@@ -209,5 +210,4 @@ def file_name(kind: str) -> str:
 
 
 if __name__ == "__main__":
-    for each in KINDS:
-        (Path(sys.argv[1]) / file_name(each)).write_text(to_json(each), "utf-8")
+    sys.stdout.write(to_json(sys.argv[1]))

@@ -111,7 +111,7 @@ class Guess:
 NOTHING_KNOWN = Guess(
     "records without a payload", {"decode": {"format": "Raw"}, "output": {"format": "Parquet"}}
 )
-"""Lands all that a record has, whatever it is: payload, key, headers and Kafka timestamp."""
+"""Lands payloads, keys, headers and Kafka timestamps of any records."""
 
 
 @dataclass(frozen=True)
@@ -181,12 +181,12 @@ def chosen(document: Document, sample: Sample, registry: str) -> Guess | None:
 
 
 def has_schema_ids(sample: Sample) -> bool:
-    """Whether payloads begin as those whose schema a registry has."""
+    """Return whether payloads begin with the id of a schema."""
     framed = [p for p in sample.payloads if p[:1] == b"\0" and len(p) > _SCHEMA_ID]
     return len(framed) > ENOUGH * len(sample.payloads)
 
 
-# ------------------------------------------------------------------------------ of which form
+# ------------------------------------------------------------------------------ their form
 
 
 def _guesses(document: Document, sample: Sample, registry: str) -> Iterator[Guess]:
@@ -241,7 +241,7 @@ def _of_objects(objects: Sequence[Row], sample: Sample, output_format: str) -> I
 
 
 def _unwrapped(row: Row) -> Row:
-    """What Connect's JsonConverter writes next to the schema."""
+    """Return the part of JSON with its schema, as Connect writes it, that is the record."""
     inner = row.get("payload")
     return inner if row.keys() == {"schema", "payload"} and isinstance(inner, dict) else row
 
@@ -273,7 +273,7 @@ def _with_schemas(sample: Sample, registry: str, output_format: str) -> Iterator
 
 
 class _Tier(IntEnum):
-    """What a field is by its name or else by its value, the likeliest first."""
+    """The kind of a field, by its name or else by its value; the likeliest first."""
 
     TIME = 0
     ANOTHER_TIME = 1
@@ -302,7 +302,7 @@ class _Candidate:
 
     @property
     def rank(self) -> tuple[_Tier, bool, int, str]:
-        """Its place among others, before it is tried."""
+        """Its place among all candidates, before it is tried."""
         return self.tier, self.is_number, self.name.count("."), self.name
 
     @property

@@ -20,7 +20,7 @@ _PROSE_WIDTH = 2
 def tables(payloads: Sequence[bytes]) -> Iterator[tuple[Sections, str]]:
     """Yield sections of a spec for payloads that are rows of a table, each with its name.
 
-    All have the same number of values, of which one at least is a number or a time in each.
+    All have the same number of values, and one column at least holds numbers or times alone.
     """
     texts = _texts(payloads)
     if texts is None:
@@ -88,14 +88,14 @@ def _is_table(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns: by words, where others have numbers or times."""
+    """Return whether the first row has words where the other rows have numbers or times."""
     first, *rest = rows
     is_named = all(map(_NAME.fullmatch, first)) and len(set(first)) == len(first)
     return is_named and bool(rest) and _is_table(rest)
 
 
 def _is_value(text: str) -> bool:
-    """Whether it is a number or a time."""
+    """Return whether a text is a number or a time."""
     if _NUMBER.fullmatch(text):
         return True
     with suppress(ValueError):

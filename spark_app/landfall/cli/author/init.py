@@ -196,7 +196,7 @@ def _of_topic(draft: GroupDraft, topic: str) -> Sequence[Records]:
 
 
 def _looked_at(sample: Sample, records: Path | None) -> str:
-    """Which records were looked at."""
+    """Name the records that were looked at."""
     count = f"{console.counted(sample.size, 'record')} looked at"
     if records:
         return count

@@ -9,7 +9,7 @@ from landfall.api.contract import ExitCode
 SCHEMA = "consumergroup.schema.json"
 """The schema of a group file."""
 MADE_BY = "Made by `landfall schema "
-"""What every schema contains."""
+"""A text in every schema."""
 
 
 def schema(arguments: argparse.Namespace) -> ExitCode:
