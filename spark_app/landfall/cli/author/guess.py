@@ -21,7 +21,7 @@ import msgspec
 from landfall.api import group_file
 from landfall.api.spec import parse_group
 from landfall.cli.author.guess_text import tables, text_lines
-from landfall.cli.author.tried import Outcomes, TriedRecord, tried_records
+from landfall.cli.author.tried import TrialOutcomes, TriedRecord, tried_records
 from landfall.errors import Reason, Stalled
 from landfall.pipeline.records import Records
 from landfall.task.trial import Fate
@@ -153,9 +153,9 @@ class Sample:
                 raise
             return []
 
-    def outcomes(self, document: Document) -> Outcomes:
+    def outcomes(self, document: Document) -> TrialOutcomes:
         """How many of them land."""
-        return Outcomes.of(self.tried(document))
+        return TrialOutcomes.of(self.tried(document))
 
 
 def chosen(document: Document, sample: Sample, registry: str) -> Guess | None:
@@ -174,7 +174,7 @@ def chosen(document: Document, sample: Sample, registry: str) -> Guess | None:
     """
     for guess in _guesses(document, sample, registry):
         tried = sample.tried(guess.applied(document))
-        fates = Outcomes.of(tried).fates
+        fates = TrialOutcomes.of(tried).fates
         if fates[Fate.LANDS] and fates[Fate.DEAD_LETTER] < (1 - ENOUGH) * sample.size:
             return _dated(guess, document, sample, tried)
     return None

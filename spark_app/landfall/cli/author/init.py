@@ -21,7 +21,7 @@ from landfall.api.group_text import as_yaml, group_name
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.author.guess import NOTHING_KNOWN, Guess, Sample, chosen, has_schema_ids
 from landfall.cli.author.schema import MADE_BY, SCHEMA, schema_text
-from landfall.cli.author.tried import Outcomes
+from landfall.cli.author.tried import TrialOutcomes
 from landfall.cli.author.try_records import RecordFile, Wish, from_log
 from landfall.cli.group_store import explain_kafka
 from landfall.cli.text import console
@@ -214,19 +214,19 @@ def _looked_at(sample: Sample, records: Path | None) -> str:
     return f"{count}, offsets {offsets} of {tps[0]}"
 
 
-def _guess(draft: GroupDraft, sample: Sample, arguments: argparse.Namespace) -> Outcomes:
+def _guess(draft: GroupDraft, sample: Sample, arguments: argparse.Namespace) -> TrialOutcomes:
     """Choose how records are decoded, dated and written, and try the records with that."""
     registry = arguments.schema_registry
     if not sample.size:
         if arguments.format == "Json":
             draft.notes.append("no record was looked at: payloads must be JSON")
-            return Outcomes()
+            return TrialOutcomes()
         draft.notes.append(
             "no record was looked at: payloads, keys and headers land byte for byte until "
             "decode.format is set"
         )
         draft.apply(NOTHING_KNOWN)
-        return Outcomes()
+        return TrialOutcomes()
     seen = _looked_at(sample, arguments.records)
     if guess := chosen(draft.document, sample, registry):
         dated = f"dated by {guess.dated_by}" if guess.dated_by else "dated by Kafka's timestamp"

@@ -68,7 +68,7 @@ class TriedRecord:
 
 
 @dataclass
-class Outcomes:
+class TrialOutcomes:
     """How many records have which outcome.
 
     Attributes:
@@ -82,7 +82,7 @@ class Outcomes:
     first_reason: str = ""
 
     @classmethod
-    def of(cls, tried: Iterable[TriedRecord]) -> "Outcomes":
+    def of(cls, tried: Iterable[TriedRecord]) -> "TrialOutcomes":
         """Count the outcomes of records."""
         made = cls()
         for record in tried:

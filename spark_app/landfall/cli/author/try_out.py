@@ -16,7 +16,7 @@ from landfall.api import group_file
 from landfall.api.contract import ExitCode
 from landfall.api.spec import ConsumerGroup, Feed
 from landfall.cli.author.explain import not_landed
-from landfall.cli.author.tried import Outcomes, TriedRecord, tried_records
+from landfall.cli.author.tried import TrialOutcomes, TriedRecord, tried_records
 from landfall.cli.author.try_records import RecordFile, Wish, from_files, from_log
 from landfall.cli.group_store import explain_kafka
 from landfall.cli.text import console
@@ -42,7 +42,7 @@ def try_out(arguments: argparse.Namespace) -> ExitCode:
     topic = _topic(group, arguments.topic)
     if note := not_landed(group, topic):
         console.err().print(f"landfall: {escape(note)}")
-    outcomes = Outcomes()
+    outcomes = TrialOutcomes()
     out = console.out()
     for shown in tried_records(group, topic, _records(group, topic, arguments)):
         outcomes.add(shown)
