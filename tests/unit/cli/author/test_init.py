@@ -97,6 +97,7 @@ def test_names_of_fields_end_no_comment(folder: Path, capsys: Captured, end: str
             "createdAt",
         ),
         ({"expires_at": NOW + 86_400_000, "ts_ms": NOW}, "ts_ms"),
+        ({"closes_at": NOW + 86_400_000, "time": NOW}, "time"),
         ({"received_at": NOW, "event_time": NOW - 5_000}, "event_time"),
         ({"at": NOW - 400 * 86_400_000, "time": NOW}, "time"),
     ],
