@@ -17,7 +17,7 @@ FEATURES = {
     "command-line": (
         *("unit/cli", "command_line", "test_check.", "test_init.", "verbs", "tutorial"),
     ),
-    "compaction": ("compact", "merg", "replac", "retir", "undo"),
+    "compaction": ("compact", "merg", "replac", "retir", "undo", "row_group"),
     "dead-letters": ("dead_letters", "letters", "expir", "bad_", "hostile_records", "faults"),
     "decoders": (
         *("decoders", "unit/pipeline/test_", "fuzz", "avro", "thrift", "protobuf", "typed"),
@@ -35,7 +35,14 @@ FEATURES = {
     "driver": ("unit/driver", "kills", "service", "servers_away", "rotated", "model/", "sim/"),
     "events": ("file_events", "event_"),
     "files": ("file", "discover", "feed", "inventory", "part_lists"),
-    "formats": ("formats", "typed_files", "hadoop_reads", "sequence", "native_writing"),
+    "formats": (
+        "formats",
+        "row_group",
+        "typed_files",
+        "hadoop_reads",
+        "sequence",
+        "native_writing",
+    ),
     "handover": ("handover", "fenced", "membership", "peers", "lane"),
     "horizons": ("horizon", "closed_ranges", "finaliz", "closing", "finished"),
     "kafka": (

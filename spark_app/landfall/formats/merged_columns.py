@@ -1,4 +1,7 @@
-"""Files of columns, ``Parquet`` and ``Orc``, merged: rows of several in row groups of full size."""
+"""Files of columns, ``Parquet`` and ``Orc``, merged: rows of several in row groups of full size.
+
+Parquet's large row groups are copied instead (``parquet.row_groups``).
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -109,15 +112,18 @@ class ColumnsMerger:
 
     def add(self, source: BinaryIO, kept: Mask | None = None) -> Iterator[bytes]:
         """See ``Merger``."""
-        row = 0
         with self._format.opened(source) as file:
             self._check_schema(file)
-            for batch in file.batches:
-                chosen = batch
-                if kept is not None:
-                    chosen = batch.filter(pa.array(kept[row : row + len(batch)]))
-                row += len(batch)
-                yield from self._gather(chosen)
+            yield from self._add_rows(file, kept)
+
+    def _add_rows(self, file: ColumnFile, kept: Mask | None) -> Iterator[bytes]:
+        row = 0
+        for batch in file.batches:
+            chosen = batch
+            if kept is not None:
+                chosen = batch.filter(pa.array(kept[row : row + len(batch)]))
+            row += len(batch)
+            yield from self._gather(chosen)
         self.rows += row
 
     def finish(self) -> bytes:
@@ -169,7 +175,10 @@ class ColumnsMerger:
         table = pa.Table.from_batches(self._gathered, self._schema)
         self._gathered = []
         self._gathered_bytes = 0
-        return self._encoder.write(self._format.in_order(table), self._own)
+        return self._write(self._format.in_order(table))
+
+    def _write(self, table: pa.Table) -> bytes:
+        return self._encoder.write(table, self._own)
 
 
 def described(schema: pa.Schema, metadata: Mapping[bytes, bytes] | None) -> str:

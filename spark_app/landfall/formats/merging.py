@@ -12,7 +12,8 @@ format                         without duplicates left out
 =============================  ======================================================
 Json, Text                     blocks are copied; with ``Gzip`` into a single member
 SequenceFile, Avro             blocks are copied, with another sync marker
-Parquet, Orc                   rows are encoded again, in row groups of full size
+Parquet                        large row groups are copied, other rows encoded again
+Orc                            rows are encoded again, in stripes of full size
 =============================  ======================================================
 
 Objects with schemas of their own are merged with objects of the same schema only: ``schema_of``

@@ -42,6 +42,8 @@ For publishers the footer has what is known of them, unless ``statistics`` leave
 
 Without ``_offset`` objects cannot be verified against Kafka.
 
+Merged objects have the large row groups of the old ones, byte by byte: ``row_groups``.
+
 A block becomes a row group and is written at once; between two blocks the writer keeps only what
 the footer will record about the row groups. Pages have checksums. The same blocks give the same
 bytes as long as the version of Arrow, which the footer names, is the same. With a schema of the
@@ -76,6 +78,7 @@ from landfall.formats.merged_columns import READ_ROWS, ColumnFile, ColumnsMerger
 from landfall.formats.merging import NotMergeableError, ReadRange
 from landfall.formats.options import FormatOptions, SortKey
 from landfall.formats.parquet.float_bounds import KEY, FloatBounds, as_metadata, bounds_of
+from landfall.formats.parquet.row_groups import RowGroupsMerger
 from landfall.memory_limit import bounded
 from landfall.pipeline.decoders.row_schemas import RowSchema
 
@@ -184,8 +187,15 @@ class ParquetFormat(ColumnFiles):
         return replace(self, sort_by=(SortKey(column, descending=False),))
 
     def merger(self) -> ColumnsMerger:
-        """Return what merges objects; row groups are written again."""
-        return ColumnsMerger(self, ParquetEncoder(self))
+        """Return what merges objects; it copies large row groups unless rows are sorted."""
+        if self.sort_by:
+            return ColumnsMerger(self, ParquetEncoder(self))
+        return RowGroupsMerger(self, lambda: ParquetEncoder(self))
+
+    def has_bounds(self, column: str) -> bool:
+        """Return whether the footer has the bounds of a column of floating point numbers."""
+        chosen = self.statistics
+        return column in chosen if isinstance(chosen, tuple) else chosen is not False
 
     @contextmanager
     def opened(
@@ -196,10 +206,14 @@ class ParquetFormat(ColumnFiles):
         Times that are stored in milliseconds, as Landfall did once, are given in microseconds.
         """
         with copied(source) as file:
-            found = column_reading.parquet(file)
-            now = as_stored_now(found.schema)
-            batches = (_rewritten(batch, now) for batch in found.batches(READ_ROWS, columns))
-            yield ColumnFile(now, _own_schema(found.metadata), batches)
+            yield self.columns_in(file, columns)
+
+    def columns_in(self, file: BinaryIO, columns: Sequence[str] | None = None) -> ColumnFile:
+        """Do the same with a file that can be read at any place."""
+        found = column_reading.parquet(file)
+        now = as_stored_now(found.schema)
+        batches = (_rewritten(batch, now) for batch in found.batches(READ_ROWS, columns))
+        return ColumnFile(now, _own_schema(found.metadata), batches)
 
     def schema_of(self, read: ReadRange, size: int) -> str:
         """Return a text that identifies an object's columns and schema, from its footer."""
@@ -266,12 +280,17 @@ class ParquetEncoder:
             self._writer = self._open(table.schema, table)
         self._writer.write_table(table, row_group_size=rows)
         self._row_groups += 1
-        chosen = self._parquet.statistics
-        has_bounds = chosen is not False and self._has_floats
+        has_bounds = self._parquet.statistics is not False and self._has_floats
         for name, bounds in bounds_of(table) if has_bounds else ():
-            if not isinstance(chosen, tuple) or name in chosen:
+            if self._parquet.has_bounds(name):
                 self._floats[name] = self._floats.get(name, FloatBounds()) + bounds
         return self._buffer.take()
+
+    def empty(self, columns: pa.Schema, schema: RowSchema | None) -> bytes:
+        """Return a file of these columns without rows; nothing is encoded before or after."""
+        self._schema = schema
+        self._writer = self._open(columns)
+        return self.finish()
 
     def finish(self) -> bytes:
         """Return the footer."""
@@ -283,6 +302,11 @@ class ParquetEncoder:
             writer.add_key_value_metadata(as_metadata(self._floats))
         writer.close()
         return self._buffer.take()
+
+    @property
+    def floats(self) -> Mapping[str, FloatBounds]:
+        """The bounds of the columns of floating point numbers that the footer has."""
+        return self._floats
 
     @property
     def held_bytes(self) -> int:

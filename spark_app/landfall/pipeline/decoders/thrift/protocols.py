@@ -13,6 +13,7 @@ deep as a payload demands, and allocate what it demands, before they look at its
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from mmap import mmap
 from typing import Protocol, TypeAlias
 
 from landfall.pipeline.decoders.thrift.schema import (
@@ -69,9 +70,9 @@ class Payload(Protocol):
 class _Bytes:
     """Bytes that are read from a position, as both protocols do."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | mmap, at: int = 0) -> None:
         self.data = data
-        self.at = 0
+        self.at = at
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= len(self.data) - self.at:
@@ -132,7 +133,7 @@ class _Binary(_Bytes):
         return int.from_bytes(self.take(size), "big", signed=True)
 
 
-_COMPACT_WIRES: Mapping[int, WireType] = {
+COMPACT_WIRES: Mapping[int, WireType] = {
     1: WireType.BOOL,
     2: WireType.BOOL,
     3: WireType.BYTE,
@@ -147,12 +148,14 @@ _COMPACT_WIRES: Mapping[int, WireType] = {
     12: WireType.STRUCT,
     13: WireType.UUID,
 }
+"""The types by their numbers in the compact protocol, which has two for booleans: true, false."""
 
 
-class _Compact(_Bytes):
+class Compact(_Bytes):
     """A payload in the compact protocol."""
 
     def fields(self) -> Iterator[tuple[int, WireType, bool | None]]:
+        """See ``Payload``."""
         last = 0
         while header := self.byte():
             delta, kind = header >> 4, header & 15
@@ -161,6 +164,7 @@ class _Compact(_Bytes):
             yield last, wire, kind == 1 if wire is WireType.BOOL else None
 
     def scalar(self, wire: WireType) -> Value:
+        """See ``Payload``."""
         if wire is WireType.STRING:
             return self.take(self._varint(32))
         match wire:
@@ -176,6 +180,7 @@ class _Compact(_Bytes):
                 return self._zigzag(INTEGERS[wire] * 8)
 
     def items(self) -> tuple[WireType, int]:
+        """See ``Payload``."""
         header = self.byte()
         number, kind = header >> 4, header & 15
         number = self.count(self._varint(32) if number == 15 else number, 1)
@@ -184,6 +189,7 @@ class _Compact(_Bytes):
         return wire if number else WireType.STOP, number
 
     def pairs(self) -> tuple[WireType, WireType, int]:
+        """See ``Payload``."""
         number = self._varint(32)
         if not number:
             return WireType.STOP, WireType.STOP, 0
@@ -191,9 +197,9 @@ class _Compact(_Bytes):
         return self._wire(header >> 4), self._wire(header & 15), self.count(number, 2)
 
     def _wire(self, kind: int) -> WireType:
-        if kind not in _COMPACT_WIRES:
+        if kind not in COMPACT_WIRES:
             raise MalformedStructError(f"unknown type {kind} before byte {self.at}")
-        return _COMPACT_WIRES[kind]
+        return COMPACT_WIRES[kind]
 
     def _varint(self, bits: int) -> int:
         number = self.byte()
@@ -219,7 +225,7 @@ class _Compact(_Bytes):
         return (number >> 1) ^ -(number & 1)
 
 
-PROTOCOLS: Mapping[str, Callable[[bytes], Payload]] = {"Binary": _Binary, "Compact": _Compact}
+PROTOCOLS: Mapping[str, Callable[[bytes], Payload]] = {"Binary": _Binary, "Compact": Compact}
 """Opens a payload in the protocol of this name."""
 
 
