@@ -37,7 +37,7 @@ _MOST_HEADER_BYTES = 2**17
 """Headers of pages have a minimum and a maximum, of up to 4 kB each if Arrow writes them."""
 
 
-class _File(IntEnum):
+class _FileField(IntEnum):
     """Fields of FileMetaData."""
 
     SCHEMA = 2
@@ -46,14 +46,14 @@ class _File(IntEnum):
     METADATA = 5
 
 
-class _Element(IntEnum):
+class _ElementField(IntEnum):
     """Fields of SchemaElement."""
 
     REPETITION = 3
     CHILDREN = 5
 
 
-class _Group(IntEnum):
+class _GroupField(IntEnum):
     """Fields of RowGroup."""
 
     CHUNKS = 1
@@ -62,7 +62,7 @@ class _Group(IntEnum):
     ORDINAL = 7
 
 
-class _Chunk(IntEnum):
+class _ChunkField(IntEnum):
     """Fields of ColumnChunk."""
 
     PATH = 1
@@ -76,7 +76,7 @@ class _Chunk(IntEnum):
     ENCRYPTED = 9
 
 
-class _Column(IntEnum):
+class _ColumnField(IntEnum):
     """Fields of ColumnMetaData."""
 
     KIND = 1
@@ -92,7 +92,7 @@ class _Column(IntEnum):
     SIZES = 16
 
 
-class _Page(IntEnum):
+class _PageField(IntEnum):
     """Fields of PageHeader; the headers of data in it have the number of values as field 1."""
 
     KIND = 1
@@ -102,7 +102,7 @@ class _Page(IntEnum):
     DATA_V2 = 8
 
 
-_OF_KIND: Mapping[int, int] = MappingProxyType({0: _Page.DATA, 3: _Page.DATA_V2})
+_OF_KIND: Mapping[int, int] = MappingProxyType({0: _PageField.DATA, 3: _PageField.DATA_V2})
 """The header of data by the kind of the page; other kinds have no values."""
 _REPEATED = 2
 _WIDTHS: Mapping[int, float] = MappingProxyType({0: 1 / 8, 1: 4, 2: 8, 3: 12, 4: 4, 5: 8})
@@ -140,13 +140,13 @@ def likeness(footer: Tree) -> object:
     with their types and field ids, their order, the writer's version, metadata, and what is not
     known.
     """
-    left_out = {_File.ROWS, _File.GROUPS, _File.METADATA}
+    left_out = {_FileField.ROWS, _FileField.GROUPS, _FileField.METADATA}
     rest = {id_: field for id_, field in footer.items() if id_ not in left_out}
     return rest, _metadata(footer, but=KEY)
 
 
 def _metadata(footer: Tree, but: bytes) -> list[tuple[bytes, bytes]]:
-    _, (_, pairs) = footer.get(_File.METADATA, (WireType.LIST, (WireType.STRUCT, [])))
+    _, (_, pairs) = footer.get(_FileField.METADATA, (WireType.LIST, (WireType.STRUCT, [])))
     made = [(pair[1][1], pair[2][1] if 2 in pair else b"") for pair in pairs]
     return [(key, value) for key, value in made if key != but]
 
@@ -168,7 +168,7 @@ class WholeFile:
     @property
     def rows(self) -> int:
         """How many rows it has."""
-        return int(self.footer[_File.ROWS][1])
+        return int(self.footer[_FileField.ROWS][1])
 
     @property
     def groups(self) -> list[Tree]:
@@ -203,17 +203,17 @@ def whole_file(
 
 
 def _groups(footer: Tree) -> list[Tree]:
-    groups: list[Tree] = footer[_File.GROUPS][1][1]
+    groups: list[Tree] = footer[_FileField.GROUPS][1][1]
     return groups
 
 
 def _chunks(group: Tree) -> list[Tree]:
-    chunks: list[Tree] = group[_Group.CHUNKS][1][1]
+    chunks: list[Tree] = group[_GroupField.CHUNKS][1][1]
     return chunks
 
 
 def _column(chunk: Tree) -> Tree:
-    column: Tree = chunk[_Chunk.METADATA][1]
+    column: Tree = chunk[_ChunkField.METADATA][1]
     return column
 
 
@@ -221,22 +221,22 @@ def _check(
     footer: Tree, data: bytes | mmap, end: int, codecs: frozenset[int], group_bytes: int
 ) -> None:
     groups = _groups(footer)
-    rows = [group[_Group.ROWS][1] for group in groups]
+    rows = [group[_GroupField.ROWS][1] for group in groups]
     size = sum(_unpacked_bytes(_column(chunk)) for group in groups for chunk in _chunks(group))
     if not groups or size < group_bytes * len(groups):
         raise NotCopiedError(f"{size:.0f} bytes in {len(groups)} row groups")
-    if sum(rows) != footer[_File.ROWS][1] or min(rows) < 1:
-        raise NotCopiedError(f"{footer[_File.ROWS][1]} rows in row groups of {rows}")
-    is_repeated = _repeated_leaves(footer[_File.SCHEMA][1][1])
+    if sum(rows) != footer[_FileField.ROWS][1] or min(rows) < 1:
+        raise NotCopiedError(f"{footer[_FileField.ROWS][1]} rows in row groups of {rows}")
+    is_repeated = _repeated_leaves(footer[_FileField.SCHEMA][1][1])
     for group in groups:
         chunks = _chunks(group)
         if len(chunks) != len(is_repeated):
             raise NotCopiedError(f"{len(chunks)} column chunks of {len(is_repeated)} columns")
         for chunk, has_own_count in zip(chunks, is_repeated, strict=True):
             _check_chunk(chunk, data, end, codecs)
-            values = _column(chunk)[_Column.VALUES][1]
-            if not has_own_count and values != group[_Group.ROWS][1]:
-                raise NotCopiedError(f"{values} values in {group[_Group.ROWS][1]} rows")
+            values = _column(chunk)[_ColumnField.VALUES][1]
+            if not has_own_count and values != group[_GroupField.ROWS][1]:
+                raise NotCopiedError(f"{values} values in {group[_GroupField.ROWS][1]} rows")
 
 
 def _repeated_leaves(elements: Sequence[Tree]) -> list[bool]:
@@ -248,50 +248,54 @@ def _repeated_leaves(elements: Sequence[Tree]) -> list[bool]:
             element = next(ahead, None)
             if element is None:
                 raise NotCopiedError("its schema ends early")
-            own = is_repeated or element[_Element.REPETITION][1] == _REPEATED
-            children = element.get(_Element.CHILDREN, (WireType.I32, 0))[1]
+            own = is_repeated or element[_ElementField.REPETITION][1] == _REPEATED
+            children = element.get(_ElementField.CHILDREN, (WireType.I32, 0))[1]
             if not children:
                 yield own
             yield from below(children, is_repeated=own)
 
-    return [*below(elements[0][_Element.CHILDREN][1], is_repeated=False)]
+    return [*below(elements[0][_ElementField.CHILDREN][1], is_repeated=False)]
 
 
 def _unpacked_bytes(column: Tree) -> float:
     """The bytes of a column chunk's values in memory, which a dictionary may have made few of."""
-    width, values = _WIDTHS.get(column[_Column.KIND][1]), column[_Column.VALUES][1]
+    width, values = _WIDTHS.get(column[_ColumnField.KIND][1]), column[_ColumnField.VALUES][1]
     if width is not None:
         return float(width * values)
-    sizes: Tree = column[_Column.SIZES][1] if _Column.SIZES in column else {}
+    sizes: Tree = column[_ColumnField.SIZES][1] if _ColumnField.SIZES in column else {}
     # Arrow's texts have a bound of four bytes each.
     texts = sizes[1][1] + 4 * values if 1 in sizes else 0
-    return float(max(texts, column[_Column.UNCOMPRESSED_BYTES][1]))
+    return float(max(texts, column[_ColumnField.UNCOMPRESSED_BYTES][1]))
 
 
 def _start(column: Tree) -> int:
-    data, dictionary = column[_Column.DATA][1], column.get(_Column.DICTIONARY)
+    data, dictionary = column[_ColumnField.DATA][1], column.get(_ColumnField.DICTIONARY)
     return int(data if dictionary is None else min(data, dictionary[1]))
 
 
 def _check_chunk(chunk: Tree, data: bytes | mmap, end: int, codecs: frozenset[int]) -> None:
     column = _column(chunk)
-    if {_Chunk.PATH, _Chunk.CRYPTO, _Chunk.ENCRYPTED} & chunk.keys() or _Column.INDEX in column:
+    if {
+        _ChunkField.PATH,
+        _ChunkField.CRYPTO,
+        _ChunkField.ENCRYPTED,
+    } & chunk.keys() or _ColumnField.INDEX in column:
         raise NotCopiedError("column chunks are encrypted or elsewhere")
-    if column[_Column.CODEC][1] not in codecs:
-        raise NotCopiedError(f"codec {column[_Column.CODEC][1]}")
-    start, size = _start(column), column[_Column.BYTES][1]
+    if column[_ColumnField.CODEC][1] not in codecs:
+        raise NotCopiedError(f"codec {column[_ColumnField.CODEC][1]}")
+    start, size = _start(column), column[_ColumnField.BYTES][1]
     parts = [(start, size)]
-    if _Column.BLOOM in column:
-        parts.append((column[_Column.BLOOM][1], column[_Column.BLOOM_BYTES][1]))
-    if _Chunk.OFFSET_INDEX in chunk:
-        parts.append((chunk[_Chunk.OFFSET_INDEX][1], chunk[_Chunk.OFFSET_INDEX_BYTES][1]))
-        read_tree(data, chunk[_Chunk.OFFSET_INDEX][1])
-    if _Chunk.COLUMN_INDEX in chunk:
-        parts.append((chunk[_Chunk.COLUMN_INDEX][1], chunk[_Chunk.COLUMN_INDEX_BYTES][1]))
+    if _ColumnField.BLOOM in column:
+        parts.append((column[_ColumnField.BLOOM][1], column[_ColumnField.BLOOM_BYTES][1]))
+    if _ChunkField.OFFSET_INDEX in chunk:
+        parts.append((chunk[_ChunkField.OFFSET_INDEX][1], chunk[_ChunkField.OFFSET_INDEX_BYTES][1]))
+        read_tree(data, chunk[_ChunkField.OFFSET_INDEX][1])
+    if _ChunkField.COLUMN_INDEX in chunk:
+        parts.append((chunk[_ChunkField.COLUMN_INDEX][1], chunk[_ChunkField.COLUMN_INDEX_BYTES][1]))
     for offset, length in parts:
         if not len(MAGIC) <= offset < offset + length <= end:
             raise NotCopiedError(f"{length} bytes at {offset} of {end}")
-    _check_pages(data, start, start + size, column[_Column.VALUES][1])
+    _check_pages(data, start, start + size, column[_ColumnField.VALUES][1])
 
 
 def _check_pages(data: bytes | mmap, start: int, end: int, values: int) -> None:
@@ -300,16 +304,16 @@ def _check_pages(data: bytes | mmap, start: int, end: int, values: int) -> None:
     with memoryview(data) as view:
         while at < end:
             header, at = _page_header(data, at, end)
-            size = header[_Page.BYTES]
+            size = header[_PageField.BYTES]
             if not 0 <= size <= end - at:
                 raise ValueError(f"damaged Parquet file: a page of {size} bytes at {at} of {end}")
-            if _Page.CRC32 not in header:
+            if _PageField.CRC32 not in header:
                 raise NotCopiedError("pages have no checksum")
             with view[at : at + size] as page:
                 crc32 = isal_zlib.crc32(page)
-            if crc32 != header[_Page.CRC32] & 0xFFFF_FFFF:
+            if crc32 != header[_PageField.CRC32] & 0xFFFF_FFFF:
                 raise ValueError(f"damaged Parquet file: a page at {at} has another checksum")
-            if (of_kind := _OF_KIND.get(header[_Page.KIND])) is not None:
+            if (of_kind := _OF_KIND.get(header[_PageField.KIND])) is not None:
                 found += header[of_kind][1]
             at += size
     if found != values:
@@ -356,10 +360,10 @@ class MergedFile:
             for chunk in _chunks(group):
                 column = _column(chunk)
                 start = _start(column)
-                end = start + column[_Column.BYTES][1]
+                end = start + column[_ColumnField.BYTES][1]
                 shifts[-1].append(self.size - start)
-                for at in range(start, end, _COPIED_BYTES):
-                    yield self.passed(file.data[at : min(at + _COPIED_BYTES, end)])
+                for offset in range(start, end, _COPIED_BYTES):
+                    yield self.passed(file.data[offset : min(offset + _COPIED_BYTES, end)])
         yield self._append(file.groups, shifts, lambda at, size: file.data[at : at + size])
 
     def append(self, footer: Tree, shift: int, read: Read) -> bytes:
@@ -378,27 +382,27 @@ class MergedFile:
         for group, of_chunks in zip(groups, shifts, strict=True):
             for chunk, shift in zip(_chunks(group), of_chunks, strict=True):
                 column = _column(chunk)
-                if _Column.BLOOM in column:
-                    bloom = read(column[_Column.BLOOM][1], column[_Column.BLOOM_BYTES][1])
-                    column[_Column.BLOOM] = (WireType.I64, self.size)
+                if _ColumnField.BLOOM in column:
+                    bloom = read(column[_ColumnField.BLOOM][1], column[_ColumnField.BLOOM_BYTES][1])
+                    column[_ColumnField.BLOOM] = (WireType.I64, self.size)
                     filters.append(self.passed(bloom))
                 self._keep_indexes(chunk, shift, read)
-                _shift(chunk, _Chunk.OFFSET, shift)
-                for field in (_Column.DATA, _Column.DICTIONARY):
+                _shift(chunk, _ChunkField.OFFSET, shift)
+                for field in (_ColumnField.DATA, _ColumnField.DICTIONARY):
                     _shift(column, field, shift)
-            _shift(group, _Group.OFFSET, of_chunks[0])
-            group.pop(_Group.ORDINAL, None)
+            _shift(group, _GroupField.OFFSET, of_chunks[0])
+            group.pop(_GroupField.ORDINAL, None)
             if len(self._groups) <= _MOST_ORDINAL:
-                group[_Group.ORDINAL] = (WireType.I16, len(self._groups))
+                group[_GroupField.ORDINAL] = (WireType.I16, len(self._groups))
             self._groups.append(group)
         return b"".join(filters)
 
     def _keep_indexes(self, chunk: Tree, shift: int, read: Read) -> None:
-        if _Chunk.COLUMN_INDEX in chunk:
-            place = (chunk[_Chunk.COLUMN_INDEX][1], chunk[_Chunk.COLUMN_INDEX_BYTES][1])
+        if _ChunkField.COLUMN_INDEX in chunk:
+            place = (chunk[_ChunkField.COLUMN_INDEX][1], chunk[_ChunkField.COLUMN_INDEX_BYTES][1])
             self._column_indexes.append((chunk, read(*place)))
-        if _Chunk.OFFSET_INDEX in chunk:
-            place = (chunk[_Chunk.OFFSET_INDEX][1], chunk[_Chunk.OFFSET_INDEX_BYTES][1])
+        if _ChunkField.OFFSET_INDEX in chunk:
+            place = (chunk[_ChunkField.OFFSET_INDEX][1], chunk[_ChunkField.OFFSET_INDEX_BYTES][1])
             index, _ = read_tree(read(*place))
             for page in index[1][1][1]:
                 _shift(page, 1, shift)
@@ -408,30 +412,30 @@ class MergedFile:
         """Return the last bytes of the file."""
         indexes = list[bytes]()
         for chunk, column_index in self._column_indexes:
-            chunk[_Chunk.COLUMN_INDEX] = (WireType.I64, self.size)
+            chunk[_ChunkField.COLUMN_INDEX] = (WireType.I64, self.size)
             indexes.append(self.passed(column_index))
         for chunk, offset_index in self._offset_indexes:
             body = written(offset_index)
-            chunk[_Chunk.OFFSET_INDEX] = (WireType.I64, self.size)
-            chunk[_Chunk.OFFSET_INDEX_BYTES] = (WireType.I32, len(body))
+            chunk[_ChunkField.OFFSET_INDEX] = (WireType.I64, self.size)
+            chunk[_ChunkField.OFFSET_INDEX_BYTES] = (WireType.I32, len(body))
             indexes.append(self.passed(body))
         footer = written(self._footer(floats))
         return b"".join([*indexes, footer, len(footer).to_bytes(4, "little"), MAGIC])
 
     def _footer(self, floats: Mapping[str, FloatBounds]) -> Tree:
-        rows = sum(group[_Group.ROWS][1] for group in self._groups)
+        rows = sum(group[_GroupField.ROWS][1] for group in self._groups)
         metadata = [*_metadata(self._like, but=KEY), *as_metadata(floats).items()]
         footer: Tree = {
             **self._like,
-            _File.ROWS: (WireType.I64, rows),
-            _File.GROUPS: (WireType.LIST, (WireType.STRUCT, self._groups)),
-            _File.METADATA: (
+            _FileField.ROWS: (WireType.I64, rows),
+            _FileField.GROUPS: (WireType.LIST, (WireType.STRUCT, self._groups)),
+            _FileField.METADATA: (
                 WireType.LIST,
                 (WireType.STRUCT, [{1: _text(key), 2: _text(value)} for key, value in metadata]),
             ),
         }
         if not metadata:
-            del footer[_File.METADATA]
+            del footer[_FileField.METADATA]
         return footer
 
 

@@ -151,7 +151,7 @@ COMPACT_WIRES: Mapping[int, WireType] = {
 """The types by their numbers in the compact protocol, which has two for booleans: true, false."""
 
 
-class Compact(_Bytes):
+class CompactPayload(_Bytes):
     """A payload in the compact protocol."""
 
     def fields(self) -> Iterator[tuple[int, WireType, bool | None]]:
@@ -225,7 +225,7 @@ class Compact(_Bytes):
         return (number >> 1) ^ -(number & 1)
 
 
-PROTOCOLS: Mapping[str, Callable[[bytes], Payload]] = {"Binary": _Binary, "Compact": Compact}
+PROTOCOLS: Mapping[str, Callable[[bytes], Payload]] = {"Binary": _Binary, "Compact": CompactPayload}
 """Opens a payload in the protocol of this name."""
 
 

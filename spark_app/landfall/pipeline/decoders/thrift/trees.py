@@ -3,7 +3,7 @@
 What is not changed stays, fields of later versions included. Maps, which Parquet's metadata does
 not have, are refused.
 
-Source: "Thrift Compact protocol encoding", doc/specs in the Apache Thrift repository.
+Source: "Thrift CompactPayload protocol encoding", doc/specs in the Apache Thrift repository.
 """
 
 import struct
@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from landfall.pipeline.decoders.thrift.protocols import (
     COMPACT_WIRES,
     MAX_DEPTH,
-    Compact,
+    CompactPayload,
     MalformedStructError,
 )
 from landfall.pipeline.decoders.thrift.schema import WireType
@@ -35,7 +35,7 @@ def read_tree(data: bytes | mmap, at: int = 0) -> tuple[Tree, int]:
     Raises:
         MalformedStructError: there is none, or it has a map.
     """
-    payload = Compact(data, at)
+    payload = CompactPayload(data, at)
     return _struct(payload, 1), payload.at
 
 
@@ -58,14 +58,14 @@ def written(tree: Tree) -> bytes:
     return bytes(out)
 
 
-def _struct(payload: Compact, depth: int) -> Tree:
+def _struct(payload: CompactPayload, depth: int) -> Tree:
     return {
         id_: (wire, _value(payload, wire, depth) if flag is None else flag)
         for id_, wire, flag in payload.fields()
     }
 
 
-def _value(payload: Compact, wire: WireType, depth: int) -> Any:
+def _value(payload: CompactPayload, wire: WireType, depth: int) -> Any:
     if depth >= MAX_DEPTH:
         raise MalformedStructError(f"more than {MAX_DEPTH} levels")
     if wire is WireType.STRUCT:
