@@ -20,11 +20,15 @@ def rewritten(landed: Landed, key: str, change: Callable[[pa.Table], pa.Table]) 
     path.write_bytes(body.getvalue())
 
 
-def landed_again(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Put the file in the place of an object that landing would write of other rows."""
+def landed_again(
+    path: Path, change: Callable[[pa.Table], pa.Table], group_rows: int = 1_000
+) -> None:
+    """Replace an object by the file that landing would write of other rows."""
     table = change(pq.read_table(io.BytesIO(path.read_bytes())))
     encoder = ParquetEncoder(ParquetFormat.of({}))
-    path.write_bytes(encoder.write(table, None) + encoder.finish())
+    starts = range(0, len(table), group_rows)
+    groups = [encoder.write(table.slice(start, group_rows), None) for start in starts]
+    path.write_bytes(b"".join([*groups, encoder.finish()]))
 
 
 def with_column(

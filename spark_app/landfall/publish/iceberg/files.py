@@ -138,6 +138,8 @@ def _data_file(copies: Copies, metadata: Any, mapping: Any, url: str) -> Any:
     plan = compute_statistics_plan(schema, metadata.properties)
     try:
         statistics = data_file_statistics_from_parquet_metadata(footer, plan, paths)
+        for column in unbounded(footer):
+            statistics.column_aggregates.pop(paths[column], None)
         _add_floats(statistics, footer, plan, paths)
         spec, partition = _partition(statistics, metadata, {*columns.names})
     except ValueError as error:
@@ -155,6 +157,21 @@ def _data_file(copies: Copies, metadata: Any, mapping: Any, url: str) -> Any:
     )
     file.spec_id = spec  # no field of a manifest's entry, so no argument either
     return file
+
+
+def unbounded(footer: pq.FileMetaData) -> set[str]:
+    """The columns without bounds in a row group that has values of them, by path.
+
+    Arrow writes no bound of over 4 kB. pyiceberg would give the file the bounds of its other row
+    groups, and readers would skip it.
+    """
+    groups = (footer.row_group(number) for number in range(footer.num_row_groups))
+    chunks = (group.column(number) for group in groups for number in range(group.num_columns))
+    return {
+        chunk.path_in_schema
+        for chunk in chunks
+        if (known := chunk.statistics) is not None and known.num_values and not known.has_min_max
+    }
 
 
 def _add_floats(statistics: Any, footer: pq.FileMetaData, plan: Any, paths: Any) -> None:

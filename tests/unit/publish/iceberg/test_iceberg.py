@@ -73,6 +73,24 @@ def test_a_file_has_what_is_known_of_its_floating_point_numbers(
     assert repr((found["lower_bound"], found["upper_bound"])) == repr(bounds or (None, None))
 
 
+def test_a_column_without_bounds_in_a_row_group_has_none_in_the_file(tmp_path: Path) -> None:
+    landed = Landed(tmp_path).land(CLICKS, rows=3).settle()
+    path = Path(landed.url(landed.keys("clicks")[0]).removeprefix("file://"))
+    texts = ["m", "n", "z" * 6_000]  # Arrow writes no bound of over 4 kB
+    landed_again(path, with_column("name", texts, pa.string()), group_rows=2)
+    catalog = catalog_of(tmp_path)
+    context = landed.context("Iceberg", {"catalog": catalog})
+
+    built(context).publish(context.follower())
+
+    table = load_catalog("landfall", **catalog).load_table("lake.clicks")
+    (metrics,) = table.inspect.files()["readable_metrics"].to_pylist()
+    assert (metrics["name"]["lower_bound"], metrics["name"]["upper_bound"]) == (None, None)
+    assert metrics["name"]["null_value_count"] == 0
+    assert metrics["_offset"]["upper_bound"] == 2
+    assert table.scan(row_filter="name > 'o'").to_arrow()["name"].to_pylist() == texts[2:]
+
+
 def test_only_the_topics_that_are_named_are_published(tmp_path: Path) -> None:
     landed = Landed(tmp_path).land(CLICKS, ORDERS).settle()
     catalog = catalog_of(tmp_path)

@@ -3,7 +3,7 @@
 What is not changed stays, fields of later versions included. Maps, which Parquet's metadata does
 not have, are refused.
 
-Source: "Thrift CompactPayload protocol encoding", doc/specs in the Apache Thrift repository.
+Source: "Thrift Compact protocol encoding", doc/specs in the Apache Thrift repository.
 """
 
 import struct
