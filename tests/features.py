@@ -18,6 +18,7 @@ FEATURES = {
         *("unit/cli", "command_line", "test_check.", "test_init.", "verbs", "tutorial"),
     ),
     "compaction": ("compact", "merg", "replac", "retir", "undo", "row_group"),
+    "console": ("console", "unit/driver/test_http"),
     "dead-letters": ("dead_letters", "letters", "expir", "bad_", "hostile_records", "faults"),
     "decoders": (
         *("decoders", "unit/pipeline/test_", "fuzz", "avro", "thrift", "protobuf", "typed"),
