@@ -15,14 +15,13 @@ from msgspec import structs
 
 from landfall import ledger
 from landfall.checks.stored import named_schemas
-from landfall.driver.decide import membership
 from landfall.errors import Reason
 from landfall.ledger import Header, Record, State
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind
 from landfall.objects import Part, Upload
-from landfall.source import Watermarks
+from landfall.source import Watermarks, membership
 from tests.model.rules import Rules, Scope
 from tests.model.verbs import VERBS, decided
 

@@ -6,13 +6,12 @@ steps again; a zombie is one that does so later. What a driver decides comes fro
 functions: what may follow what, checkpoints and counters (``ledger.fold``), names
 (``ledger.names.object_names``), what is applied (``ledger.applied_through``), what a completion has
 achieved (``objects.check_completed``), which topic partitions enter and leave
-(``driver.decide.membership``), and what a person's decision records (``driver.decide.requests``).
+(``source.membership``), and what a person's decision records (``driver.decide.requests``).
 """
 
 from collections.abc import Iterator
 
-from landfall.driver.decide import membership
-from landfall.source import FoundTopics, Topic
+from landfall.source import FoundTopics, Topic, membership
 from tests.model.appending import late_call, union_of, with_driver
 from tests.model.bucket import world_events
 from tests.model.chain import (

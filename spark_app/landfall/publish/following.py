@@ -38,6 +38,11 @@ class Follower:
         """The stored specs by which the slots read so far were landed."""
 
     @property
+    def state(self) -> State:
+        """The state of the lane after the last slot that was read."""
+        return self._state
+
+    @property
     def unconfirmed(self) -> Iterator[LandedObject]:
         """Data objects that are committed, and that no slot read so far makes visible."""
         for objects in self._state.unapplied.values():

@@ -4,20 +4,23 @@ import os
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import pyarrow as pa
 from pydantic import ValidationError
 
 from landfall.api import group_file
 from landfall.api.contract import LANE
-from landfall.api.spec import Access, GroupSpec, Ledger, Output
+from landfall.api.spec import Access, ConsumerGroup, Ledger, Output
 from landfall.api.spec_errors import spec_errors
-from landfall.errors import Reason, Stalled
+from landfall.errors import Reason, Retry, Stalled
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores, with_ledger
+from landfall.ledger import State, decode
+from landfall.ledger.effects import RangeLanded, effects
 from landfall.ledger.names import folders, object_names
 from landfall.ledger.names.roots import LEDGER_MARK, marked_ledger
+from landfall.ledger.offsets import Slice
 from landfall.publish import Stretch, VisibleObject
 from landfall.publish.following import Follower
 from landfall.reading.files import Choice, File, PartitionTimes, chooser
@@ -26,6 +29,9 @@ from landfall.reading.specs import ObjectSpecs
 from landfall.store import Store
 from landfall.store.urls import open_store
 from landfall.untrusted_json import parse_document
+
+if TYPE_CHECKING:
+    from landfall.reading.tail import TailSource
 
 
 class LandedGroup:
@@ -44,7 +50,7 @@ class LandedGroup:
         store: Store,
         output: Output,
         lane: tuple[str, str],
-        present: GroupSpec | None = None,
+        group: ConsumerGroup | None = None,
         plugins: Collection[str] = (),
     ) -> None:
         """Read nothing yet.
@@ -53,13 +59,16 @@ class LandedGroup:
             store: holds the ledger and the objects.
             output: where that is.
             lane: the group's name and the lane's.
-            present: the spec of the group's file.
+            group: the group's file.
             plugins: names of formats that may be imported, though only a file in the store names
                 them.
         """
         self.name = lane[0]
         self.store, self._output, self._lane = store, output, Lane(store, *lane)
-        self._present = present
+        self._group = group
+        self._present = present = group.spec if group else None
+        self.tail_source: TailSource | None = None
+        """Where tails are read; the Kafka of the group's file, if it is not set."""
         self._made_by = ObjectSpecs(
             slots=store, lane=lane, output=output, present=present, plugins=plugins
         )
@@ -111,28 +120,45 @@ class LandedGroup:
         return sorted(self._files)
 
     def scan(
-        self, topic: str, *, slot: int | None = None, after: int = -1, **choice: Unpack[Choice]
+        self,
+        topic: str,
+        *,
+        slot: int | None = None,
+        after: int = -1,
+        tail: bool = False,
+        **choice: Unpack[Choice],
     ) -> Scan:
-        """The rows of a topic that are visible at a slot.
+        """The rows of a topic that are visible at a slot, and those of its tail if asked for.
 
         Args:
             topic: its name.
             slot: the last slot of the ledger whose objects are read; the last there is if None.
             after: objects that this slot or one before it made visible are left out, and all
                 that replaced other objects.
+            tail: whether Kafka's records that have not landed are read, too, as the rows that they
+                will be, up to where Kafka ends now.
             choice: which output partitions are read, see ``Choice``.
 
         Raises:
-            ValueError: the ledger has no such slot or topic, or a time has no time zone.
+            ValueError: the ledger has no such slot or topic, a time has no time zone, or ``slot``
+                is given together with ``tail``.
             Stalled: LEDGER_BROKEN, a slot is missing or violates a rule; SPEC_INVALID, nothing
-                records how objects are to be read.
-            Retry: the store does not answer.
+                records how objects are to be read, or where the tail is; SOURCE_DENIED, the topic
+                may not be described.
+            Retry: the store or Kafka does not answer.
         """
+        if tail:
+            return self._with_tail(topic, slot, after, choice)
         through = self.slot
         if slot is not None and not -1 <= slot <= through:
             raise ValueError(f"slot {slot} is not in the ledger, whose last is {through}")
         if topic not in self._files and through >= 0:
             self._check_topic(topic)
+        return self._landed(topic, slot, after, choice)
+
+    def _landed(self, topic: str, slot: int | None, after: int, choice: Choice) -> Scan:
+        """The rows of a topic that are visible at a slot that was read."""
+        through = self._through
         pinned = through if slot is None else slot
         is_chosen = chooser(choice, self._times)
         files = tuple(
@@ -144,6 +170,52 @@ class LandedGroup:
         )
         scan = self.scan_of(topic, files, pinned)
         return scan if pinned < through else replace(scan, unconfirmed=self._unconfirmed(topic))
+
+    def _with_tail(self, topic: str, slot: int | None, after: int, choice: Choice) -> Scan:
+        if slot is not None:
+            raise ValueError(
+                f"slot={slot}: the tail continues at the ledger's last slot; leave slot out, or "
+                "tail"
+            )
+        group = self._kafka_group()
+        from landfall.reading.tail import KafkaSource, Tail  # noqa: PLC0415  # what lands is heavy
+        from landfall.reading.tail_plan import plan_tail  # noqa: PLC0415
+
+        # The ledger first: what lands from here on is in Kafka still, and so in the tail.
+        _ = self.slot
+        if topic not in self._files and not group.spec.source.selects(topic):
+            self._check_topic(topic)
+        state = self._follower.state
+        waiting = tuple(self._waiting(state, topic))
+        self.tail_source = source = self.tail_source or KafkaSource(group)
+        plan = plan_tail(group.spec.source, topic, state, waiting, source.log())
+        landed = self._landed(topic, None, after, choice)
+        return replace(landed, tail=Tail(plan, group, source, choice))
+
+    def _kafka_group(self) -> ConsumerGroup:
+        """The group's file, of a group that lands topics of Kafka.
+
+        Raises:
+            Stalled: SPEC_INVALID, there is none, or it lands something else.
+        """
+        if self._group is None:
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"tail: {self._output.url} does not name the Kafka of the group {self.name}: open "
+                "the group's file, which has spec.source.kafka",
+            )
+        self._group.spec.source.require_kafka()
+        return self._group
+
+    def _waiting(self, state: State, topic: str) -> Iterator[Slice]:
+        """The ranges of a topic that are committed, and that the ledger does not call visible."""
+        for seq in sorted(state.unapplied):
+            body = self._lane.find_slot(state, seq)
+            if body is None:
+                raise Retry(f"{self.name}: slot {seq} of its ledger is not there")
+            for effect in effects(decode(seq, body)):
+                if isinstance(effect, RangeLanded) and effect.piece.topic_partition.topic == topic:
+                    yield effect.piece
 
     def _unconfirmed(self, topic: str) -> int:
         """The rows of a topic that are committed, and that the ledger does not call visible yet."""
@@ -259,7 +331,7 @@ def open_group(
             store=open_stores(opened.spec),
             output=output,
             lane=(name, lane),
-            present=opened.spec,
+            group=opened,
             plugins=plugins,
         )
     output = _output(text, access)

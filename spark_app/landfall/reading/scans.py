@@ -1,6 +1,6 @@
 """A scan: the rows of some files of one topic, with the same columns for all of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,6 +20,12 @@ from landfall.store.urls import open_store
 if TYPE_CHECKING:
     import duckdb
 
+    from landfall.reading.tail import Tail
+
+SOURCE_COLUMN = "_landfall_source"
+"""The column of a scan with a tail that tells the halves apart: ``landed`` or ``tail``."""
+LANDED, TAIL = "landed", "tail"
+
 
 @dataclass(frozen=True)
 class RowSource:
@@ -32,6 +38,7 @@ class RowSource:
         lane: the group and the lane whose objects they are.
         copies: the keys of copies, by the keys of objects that retired after the scan's slot.
         allowed: what may be imported to read them, by stored spec.
+        constants: columns that have one value in all rows, such as ``SOURCE_COLUMN``.
     """
 
     output: Output
@@ -40,6 +47,7 @@ class RowSource:
     lane: tuple[str, str]
     copies: Mapping[str, str]
     allowed: Mapping[str, Allowed] = field(default_factory=dict)
+    constants: Mapping[str, str] = field(default_factory=dict)
 
     def objects(self, store: Store) -> WithCopies:
         """The objects, and copies of those that have retired."""
@@ -56,11 +64,25 @@ class RowSource:
         for spec in sorted({file.spec for file in files}):
             self.allowed[spec].check_format(self.made_by[spec])
         for body in fetched(self.objects(store), files):
-            values = body.file.partition_values
-            own = pa.schema([f for f in self.schema if f.name not in values])
-            made_by = self.made_by[body.file.spec]
-            for batch in rows.batches(body, made_by, self.schema.names, own):
-                yield _aligned(body.file, batch, self.schema, values)
+            yield from self._rows(body, self.made_by[body.file.spec], self.constants)
+
+    def tail_batches(self, tail: "Tail") -> Iterator[pa.RecordBatch]:
+        """The rows of a tail.
+
+        Raises:
+            Stalled, Retry: as ``Tail.objects`` and ``batches``.
+        """
+        constants = {**self.constants, SOURCE_COLUMN: TAIL}
+        for body in tail.objects():
+            yield from self._rows(body, tail.output, constants)
+
+    def _rows(
+        self, body: Bytes, made_by: Output, constants: Mapping[str, str]
+    ) -> Iterator[pa.RecordBatch]:
+        values = {**body.file.partition_values, **constants}
+        own = pa.schema([f for f in self.schema if f.name not in values])
+        for batch in rows.batches(body, made_by, self.schema.names, own):
+            yield _aligned(body.file, batch, self.schema, values)
 
 
 @dataclass(frozen=True)
@@ -77,6 +99,7 @@ class Scan:
         root: the URL of the output root.
         unconfirmed: rows of the topic that are committed and in no scan yet, as the last slot does
             not call them visible; 0 for an earlier slot.
+        tail: Kafka's records that have not landed, if they were asked for; None if not.
     """
 
     topic: str
@@ -87,9 +110,10 @@ class Scan:
     _store: Store
     _given: pa.Schema | None = None
     unconfirmed: int = 0
+    tail: "Tail | None" = None
 
     def files(self) -> tuple[File, ...]:
-        """The objects, in the order in which they became visible."""
+        """The landed objects, in the order in which they became visible."""
         return self._files
 
     def urls(self) -> list[str]:
@@ -102,7 +126,7 @@ class Scan:
 
     @property
     def rows(self) -> int:
-        """How many rows there are; nothing is read for it."""
+        """How many rows have landed; nothing is read for it."""
         return sum(file.rows for file in self._files)
 
     @property
@@ -112,17 +136,19 @@ class Scan:
         Raises:
             Stalled, Retry: as ``schema``.
         """
-        return replace(self._source, schema=self.schema)
+        constants = {} if self.tail is None else {SOURCE_COLUMN: LANDED}
+        return replace(self._source, schema=self.schema, constants=constants)
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns of all files, and one of strings for each folder ``name=value``.
 
-        The footers of all files are read for it, unless the scan was given its columns.
+        The footers of all files are read for it, unless the scan was given its columns. The tail is
+        read for it, too, if its format has columns of its own.
 
         Raises:
             Stalled: OBJECT_LOST, an object is gone or damaged; SPEC_INVALID, two files have columns
-                of one name that do not fit.
+                of one name that do not fit, or a column has the name of one that a tail adds.
             Retry: the store does not answer.
         """
         if self._given is not None:
@@ -139,6 +165,12 @@ class Scan:
             found = _unified(file, found, schema)
         # As in Hive, the value of a folder replaces a column of that name.
         names = dict.fromkeys(name for file in self._files for name in file.partition_values)
+        if self.tail is not None:
+            for body in self.tail.objects():
+                found = _unified(body.file, found, rows.schema_of(body, self.tail.output))
+                names |= dict.fromkeys(body.file.partition_values)
+            _check_free(self.topic, {*found.names, *names})
+            names[SOURCE_COLUMN] = None
         others = [field.with_nullable(True) for field in found if field.name not in names]  # noqa: FBT003  # Arrow's signature
         return pa.schema([*others, *(pa.field(name, pa.string()) for name in names)])
 
@@ -161,10 +193,15 @@ class Scan:
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches; memory holds a few objects' worth, or a row group.
 
+        The landed rows come first, and those of the tail after them.
+
         Raises:
-            Stalled, Retry: as ``schema``, and as ``RowSource.batches``.
+            Stalled, Retry: as ``schema``, and as ``RowSource.batches`` and ``tail_batches``.
         """
-        return self.source.batches(self._store, self._files)
+        source = self.source
+        yield from source.batches(self._store, self._files)
+        if self.tail is not None:
+            yield from source.tail_batches(self.tail)
 
     def to_reader(self) -> pa.RecordBatchReader:
         """The rows as a reader of record batches, as ``to_batches``."""
@@ -195,6 +232,14 @@ class Scan:
 def read_elsewhere(source: RowSource, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
     """The rows of files in a process that has no scan, as ``RowSource.batches``."""
     return source.batches(open_store(source.output), files)
+
+
+def _check_free(topic: str, names: Collection[str]) -> None:
+    if SOURCE_COLUMN in names:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{topic}: it has a column {SOURCE_COLUMN}, which a scan with a tail adds: rename it",
+        )
 
 
 def _unified(file: File, found: pa.Schema, schema: pa.Schema) -> pa.Schema:

@@ -274,8 +274,8 @@ def by_backfills(played: PlayedLedger) -> Keys:
 
 def by_readers(played: PlayedLedger) -> Keys:
     """What ``landfall.read`` reads."""
-    spec = group().spec
-    opened = LandedGroup(played.store, spec.output, (GROUP, LANE), spec)
+    of = group()
+    opened = LandedGroup(played.store, of.spec.output, (GROUP, LANE), of)
     if opened.slot < 0 or "clicks" not in opened.topics():
         return Keys()
     return Keys(file.key for file in opened.scan("clicks").files())

@@ -5,7 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from landfall.api.spec import Source
-from landfall.driver.decide.membership import (
+from landfall.errors import Reason, Stalled
+from landfall.ledger import LaneOwnership, Member, State
+from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
+from landfall.source import FoundTopics, Topic, Watermarks
+from landfall.source.membership import (
     Entering,
     absent,
     changes,
@@ -16,10 +20,6 @@ from landfall.driver.decide.membership import (
     starting_time,
     truncated,
 )
-from landfall.errors import Reason, Stalled
-from landfall.ledger import LaneOwnership, Member, State
-from landfall.ledger.offsets import Checkpoint, OffsetRange, Slice, TopicPartition
-from landfall.source import FoundTopics, Topic, Watermarks
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

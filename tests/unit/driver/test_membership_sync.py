@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from landfall.api.contract import ExitCode
-from landfall.driver.decide.membership import check_source
 from landfall.driver.http.status import DriverProgress
 from landfall.errors import Reason
 from landfall.ledger.offsets import TopicPartition
 from landfall.source import Watermarks
+from landfall.source.membership import check_source
 from landfall.store.memory import MemoryStore
 from tests.support.driver.driver_events import ledger_state
 from tests.support.driver.fakes import FakeLog, FakeRunner, driver, group, landed_offsets

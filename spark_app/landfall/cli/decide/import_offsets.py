@@ -13,11 +13,10 @@ from landfall.api.contract import ExitCode
 from landfall.api.verbs import Outcome
 from landfall.cli.decide.verb import lane_session, who
 from landfall.cli.text import console
-from landfall.driver.decide import membership
 from landfall.errors import Reason, Stalled
 from landfall.ledger import Decision, Entry, LaneOwnership, State
 from landfall.ledger.offsets import TopicPartition
-from landfall.source import Topic
+from landfall.source import Topic, membership
 
 if TYPE_CHECKING:
     from landfall.driver.requests.lane_session import LaneSession

@@ -16,7 +16,6 @@ from landfall.api.spec import ConsumerGroup
 from landfall.driver.core.deps import Append, DriverDeps, record_failure
 from landfall.driver.core.merged_first import ReadyTopics, all_at_once
 from landfall.driver.core.parts import DriverPart
-from landfall.driver.decide import membership
 from landfall.driver.decide.bad_records import BadRecordHistory
 from landfall.driver.decide.batch_results import (
     CommitDecision,
@@ -40,6 +39,7 @@ from landfall.errors import (
 from landfall.lane import LaneWriter
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedSlice
+from landfall.source import membership
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Keeps the lane's members, its topic partitions, in step with the topics of the log.
 
-``landfall.driver.decide.membership`` decides what should change. This module writes it to the
+``landfall.source.membership`` decides what should change. This module writes it to the
 ledger, in an order that matters: a topic that was deleted and created again leaves before the new
 topic of that name enters, and neither happens while a batch of the old topic is in flight.
 """
@@ -17,14 +17,14 @@ from landfall import ledger
 from landfall.api.spec import Source
 from landfall.driver.core.observer import Observer
 from landfall.driver.core.parts import DriverPart
-from landfall.driver.decide import deleted, membership
+from landfall.driver.decide import deleted
 from landfall.driver.landing.existing_objects import ExistingObjects
 from landfall.driver.landing.lost_ranges import LostRanges
 from landfall.errors import Stalled
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.state import Member
-from landfall.source import FoundTopics
+from landfall.source import FoundTopics, membership
 
 log = logging.getLogger(__name__)
 

@@ -77,8 +77,8 @@ def test_every_record_is_located(scene: Scene, capsys: pytest.CaptureFixture[str
 
 
 def test_every_row_is_read(scene: Scene) -> None:
-    group = scene.landed.group.spec
-    opened = LandedGroup(scene.landed.store, group.output, (GROUP, LANE), group)
+    group = scene.landed.group
+    opened = LandedGroup(scene.landed.store, group.spec.output, (GROUP, LANE), group)
 
     assert sum(batch.num_rows for batch in opened.scan("clicks").to_batches()) == 40
 
@@ -93,6 +93,6 @@ def test_a_merged_object_is_read_by_the_spec_of_its_rows(tmp_path: Path) -> None
     for each in merge.retire:
         (root / each.landed.upload.key).unlink()
     landed.land(20, 40).settle()
-    opened = LandedGroup(landed.store, landed.group.spec.output, (GROUP, LANE), landed.group.spec)
+    opened = LandedGroup(landed.store, landed.group.spec.output, (GROUP, LANE), landed.group)
 
     assert sum(batch.num_rows for batch in opened.scan("clicks").to_batches()) == 40

@@ -1,0 +1,274 @@
+"""The tail of a topic: Kafka's records that have not landed, as the rows that they will be.
+
+Each range is landed by the stages that land it (``landfall.task.landing``) into memory, a bounded
+part at a time, and the objects are read back as landed ones are. So types, filters, transforms,
+routes and dead letters are the same by construction. Nothing is written anywhere: no object, no
+schema next to the ledger, no offset of a Kafka group.
+
+What was read stays in memory if it is small. A larger tail is read from Kafka again each time.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import uuid4
+
+from landfall.api.spec import ConsumerGroup, Output, TopicSpecs
+from landfall.errors import Reason, Retry, Stalled
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind
+from landfall.pipeline.records import Records
+from landfall.reading.files import Choice, File, PartitionTimes, chooser
+from landfall.reading.objects import Bytes
+from landfall.reading.tail_plan import TailPlan
+from landfall.source import LastRead, Log, Reader
+from landfall.store.memory import MemoryStore
+from landfall.task import Batch
+from landfall.task.landing import LandingDeps, land_with
+from landfall.task.partitioning import Partitioners
+from landfall.task.rows import payload_bytes
+
+PART_BYTES = 32 * 2**20
+"""Payload bytes of the records that are landed into memory at once."""
+KEPT_BYTES = 64 * 2**20
+"""A tail whose objects have no more bytes than this is kept, and read from Kafka once."""
+_NOWHERE = MemoryStore()
+
+
+@dataclass(frozen=True, slots=True)
+class TailCounts:
+    """What the records of a tail are; together with ``invisible`` they add up to its offsets.
+
+    Attributes:
+        rows: records that land as rows, in any output partition.
+        filtered: records that a transform leaves out.
+        dead_lettered: records that cannot be landed.
+        invisible: offsets without a visible record: control records, aborted or compacted ones.
+    """
+
+    rows: int = 0
+    filtered: int = 0
+    dead_lettered: int = 0
+    invisible: int = 0
+
+    def plus(self, landed: LandedSlice) -> "TailCounts":
+        """These and the ones of a slice."""
+        return TailCounts(
+            self.rows + landed.landed,
+            self.filtered + landed.filtered,
+            self.dead_lettered + landed.dead_lettered,
+            self.invisible + landed.invisible,
+        )
+
+
+class TailSource(Protocol):
+    """Where a tail is read; it can be sent to other processes."""
+
+    def log(self) -> Log:
+        """The driver's side of Kafka."""
+        ...
+
+    def reader(
+        self, slices: Sequence[Slice], last_read: Mapping[TopicPartition, LastRead]
+    ) -> AbstractContextManager[Reader]:
+        """A context manager with a ``Reader`` for these slices, read in this order."""
+        ...
+
+
+class KafkaSource:
+    """The Kafka of a group, as a ``TailSource``; properties and secrets are read as for landing."""
+
+    def __init__(self, group: ConsumerGroup) -> None:
+        """Connect to nothing yet."""
+        self._group = group
+        self._log: tuple[Mapping[str, str], Log] | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Other processes get no connection."""
+        return {**self.__dict__, "_log": None}
+
+    def log(self) -> Log:
+        """The driver's side; it stays connected while properties and secrets are the same.
+
+        Raises:
+            Stalled: SPEC_INVALID, librdkafka does not accept the properties, or the client of Kafka
+                is not installed.
+        """
+        with _kafka_client():
+            from landfall.source.kafka import KafkaLog  # noqa: PLC0415  # an extra of readers
+            from landfall.source.properties import kafka_properties  # noqa: PLC0415
+        properties = kafka_properties(self._group)
+        if self._log is None or self._log[0] != properties:
+            self._log = properties, KafkaLog(self._group)
+        return self._log[1]
+
+    @contextmanager
+    def reader(
+        self, slices: Sequence[Slice], last_read: Mapping[TopicPartition, LastRead]
+    ) -> Iterator[Reader]:
+        """A reader that is closed at the end.
+
+        Raises:
+            Stalled: as ``log``.
+        """
+        with _kafka_client():
+            from landfall.source.properties import kafka_properties  # noqa: PLC0415
+            from landfall.source.reader import KafkaReader  # noqa: PLC0415
+        timeout = self._group.spec.tuning.read_timeout
+        reader = KafkaReader(kafka_properties(self._group), timeout)
+        reader.last_read = last_read
+        reader.expect(slices)
+        try:
+            yield reader
+        finally:
+            reader.close()
+
+
+@contextmanager
+def _kafka_client() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"tail: it needs a package that is not installed: {error.name}; "
+            "pip install 'landfall-kafka[reader,tail]'",
+        ) from error
+
+
+@dataclass
+class Tail:
+    """The tail of a topic at the time of a scan.
+
+    Attributes:
+        plan: which offsets it has, and which it cannot have.
+        group: by whose spec it is landed.
+        source: where it is read.
+        choice: the output partitions that are read.
+    """
+
+    plan: TailPlan
+    group: ConsumerGroup
+    source: TailSource
+    choice: Choice = field(default_factory=Choice)
+    _kept: tuple[Bytes, ...] | None = None
+    _counts: TailCounts | None = None
+
+    @property
+    def output(self) -> Output:
+        """How its objects are made."""
+        return TopicSpecs.of(self.group.spec).for_topic(self.plan.topic).output
+
+    def counts(self) -> TailCounts:
+        """Count its records by what becomes of them; reads it, if it was not read yet.
+
+        Raises:
+            Stalled, Retry: as ``objects``.
+        """
+        if self._counts is None:
+            for _ in self.objects():
+                pass
+        assert self._counts is not None, "it was read to its end"
+        return self._counts
+
+    def objects(self) -> Iterator[Bytes]:
+        """The objects that its records make, in the chosen output partitions.
+
+        Raises:
+            Stalled: DATA_LOSS, Kafka has deleted offsets since the scan was made, or its log was
+                truncated; BAD_RECORDS, the spec's policy is ``Fail`` and there is a bad record;
+                SPEC_INVALID, a stage cannot be built here.
+            Retry: Kafka or a schema registry does not answer, or the topic was deleted or created
+                again since the scan was made.
+        """
+        if self._kept is not None:
+            yield from self._kept
+            return
+        kept, size, counts = [], 0, TailCounts()
+        for landed, objects in self._landed():
+            counts = counts.plus(landed)
+            for body in objects:
+                size += body.file.size
+                if size <= KEPT_BYTES:
+                    kept.append(body)
+                else:
+                    kept.clear()
+                yield body
+        self._counts = counts
+        self._kept = tuple(kept) if size <= KEPT_BYTES else None
+
+    def _landed(self) -> Iterator[tuple[LandedSlice, list[Bytes]]]:
+        """Each part of the tail, and the chosen objects that it makes."""
+        plan, spec = self.plan, self.group.spec
+        if not plan.ranges:
+            return
+        is_chosen = self._chooser()
+        partitioners = Partitioners(spec)
+        with self.source.reader(plan.ranges, plan.last_read) as reader:
+            for part, chunks in self._parts(reader):
+                store = MemoryStore()
+                batch = Batch(self.group, uuid4().hex, permitted=plan.permitted)
+                deps = LandingDeps(partitioners, store)
+                (result,) = land_with(deps, batch, [part], _ReadChunks(chunks))
+                if isinstance(result, FailedSlice):
+                    raise result.error
+                yield result, list(_bodies(result, store, plan.slot, is_chosen))
+        self._check_topic()
+
+    def _parts(self, reader: Reader) -> Iterator[tuple[Slice, list[Records]]]:
+        """The ranges in parts of bounded size, with their records."""
+        for slice_ in self.plan.ranges:
+            tp, start = slice_.topic_partition, slice_.offsets.start
+            chunks, size = list[Records](), 0
+            for chunk in reader.read(slice_):
+                chunks.append(chunk)
+                size += payload_bytes(chunk.values)
+                if size >= PART_BYTES:
+                    end = int(chunk.offsets[-1]) + 1
+                    yield Slice(tp, OffsetRange(start, end)), chunks
+                    start, chunks, size = end, [], 0
+            if start < slice_.offsets.end:
+                yield Slice(tp, OffsetRange(start, slice_.offsets.end)), chunks
+
+    def _chooser(self) -> Callable[[File], bool]:
+        times = PartitionTimes(TopicSpecs.of(self.group.spec).for_topic(self.plan.topic).route)
+        return chooser(self.choice, lambda _: times)
+
+    def _check_topic(self) -> None:
+        """Return if what was read is of the topic that was planned with.
+
+        Kafka never uses a topic id twice, so if the topic has it now, it had it before.
+
+        Raises:
+            Retry: it is not.
+        """
+        topic = self.plan.topic
+        now = self.source.log().describe([topic]).ids.get(topic)
+        if now != self.plan.topic_id:
+            raise Retry(f"{topic}: the topic was deleted or created again since the scan was made")
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadChunks:
+    """Records that were read, as a ``Reader`` of their slice."""
+
+    chunks: Sequence[Records]
+
+    def read(self, slice_: Slice) -> Iterator[Records]:
+        del slice_  # there is one
+        return iter(self.chunks)
+
+
+def _bodies(
+    landed: LandedSlice, store: MemoryStore, slot: int, is_chosen: Callable[[File], bool]
+) -> Iterator[Bytes]:
+    """The chosen objects of a slice that was landed into memory."""
+    for made in landed.objects:
+        if made.kind is not ObjectKind.DATA:
+            continue
+        store.complete(made.upload, is_fresh=True)
+        body = store.read(made.upload.key) or b""
+        file = File(key=made.upload.key, slot=slot, rows=made.rows, size=len(body))
+        if is_chosen(file):
+            yield Bytes(_NOWHERE, file, body)
