@@ -29,13 +29,15 @@ KINDS = (ROW, ROW, ROW, BAD, FILTERED, INVISIBLE)
 
 @dataclass
 class GrowingLog(FakeLog):
-    """A log that calls ``meanwhile`` before each answer about offsets."""
+    """A log that calls ``meanwhile`` before and after each answer about offsets."""
 
     meanwhile: Callable[[], None] = lambda: None
 
     def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
         self.meanwhile()
-        return super().offsets(tps, bound)
+        found = super().offsets(tps, bound)
+        self.meanwhile()
+        return found
 
 
 @dataclass
@@ -114,6 +116,11 @@ class Tailed:
         if start < end:
             self.landed.land(start, end, tp=tp, complete=complete)
 
+    def run(self, tp: TopicPartition) -> None:
+        """What a driver does: land whatever there is, and make all of it visible."""
+        self.land(tp, len(self.kinds[tp]), complete=True)
+        self.confirm(len(self.landed.sample.state.unapplied))
+
     def skip(self, tp: TopicPartition, count: int) -> None:
         """Record that the next offsets are not landed."""
         start = self.landed.sample.state.checkpoint[tp]
@@ -122,6 +129,12 @@ class Tailed:
             hole = Slice(tp, OffsetRange(start, end))
             self.landed.sample.append(lambda h: ledger.Hole(header=h, piece=hole, reason="test"))
             self.skipped |= {(tp.partition, offset) for offset in range(start, end)}
+
+    def roll(self) -> None:
+        """Let another driver take over, and a segment hold what came before it, all visible."""
+        self.confirm(len(self.landed.sample.state.unapplied))
+        self.landed.open()
+        self.landed.roll()
 
     def confirm(self, some: int) -> None:
         """Complete what the first COMMITs that wait have decided, and record that they did."""
@@ -159,7 +172,9 @@ def _payload(tp: TopicPartition, offset: int, kind: str) -> bytes:
 
 
 def records(rows: pa.Table) -> list[tuple[int, int, str]]:
-    """The Kafka partition, the offset and the half of each row."""
+    """The Kafka partition, the offset and the half of each row; without any, no column is known."""
+    if not rows.num_rows:
+        return []
     documents = map(json.loads, rows["value"].to_pylist())
     halves = rows["_landfall_source"].to_pylist()
     return [(d["p"], d["o"], half) for d, half in zip(documents, halves, strict=True)]
