@@ -58,7 +58,7 @@ def test_each_record_is_in_one_half_once(
     for before, meanwhile in looks:
         for happens in before:
             happens(played)
-        left = [meanwhile[at:at + 3] for at in range(0, len(meanwhile), 3)]
+        left = [meanwhile[at : at + 3] for at in range(0, len(meanwhile), 3)]
 
         def grow(left: list[list[Callable[[Tailed], object]]] = left) -> None:
             for happens in left.pop() if left else ():

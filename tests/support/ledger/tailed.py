@@ -1,4 +1,4 @@
-"""A group that lands a log in memory, and readers of its tail, while the log and the ledger grow."""
+"""A group that lands a log in memory, and readers of its tail while log and ledger grow."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -62,6 +62,7 @@ class PlayedKafka:
     def reader(
         self, slices: Sequence[Slice], last_read: Mapping[TopicPartition, LastRead]
     ) -> Iterator[Reader]:
+        del slices, last_read
         self.reads += 1
         yield FakeReader(self.rows, self.chunk)  # type: ignore[arg-type]  # which only reads
 
@@ -143,11 +144,9 @@ class Tailed:
         for landed in chain.from_iterable(state.unapplied[seq] for seq in due):
             self.landed.store.complete(landed.upload)
         if due:
-            self.landed.sample.append(
-                lambda h: ledger.Applied(header=replace_header(h, due[-1]))
-            )
+            self.landed.sample.append(lambda h: ledger.Applied(header=replace_header(h, due[-1])))
 
-    # ------------------------------------------------------------------------------ what is expected
+    # ----------------------------------------------------------------------------- what is expected
 
     def of_kind(self, *kinds: str) -> set[tuple[int, int]]:
         """The records of these kinds, by Kafka partition and offset."""
