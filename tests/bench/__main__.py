@@ -18,7 +18,18 @@ from rich.table import Table
 
 from dev.servers.server import STATE
 from landfall.driver.spark.session import SparkRunner, spark_context
-from tests.bench import floors, hot, meter, payloads, scaling, shapes, start, topics, whole
+from tests.bench import (
+    floors,
+    hot,
+    meter,
+    payloads,
+    scaling,
+    shapes,
+    start,
+    tail,
+    topics,
+    whole,
+)
 from tests.bench.contenders import CONTENDERS
 from tests.bench.environment import servers
 from tests.bench.memory import thousand_partitions
@@ -42,6 +53,7 @@ OTHERS = {
     "hot": hot.main,
     "scale": scaling.main,
     "shapes": shapes.main,
+    "tail": tail.main,
 }
 """Benchmarks of their own, by the option that asks for them."""
 
@@ -71,6 +83,11 @@ def main() -> None:
     )
     parser.add_argument(
         "--row", action="append", choices=list(payloads.ROWS), help="with --payloads, only this one"
+    )
+    parser.add_argument(
+        "--tail",
+        action="store_true",
+        help="measure the tail of a scan instead, compared with landing the same records",
     )
     _add_scaling_options(parser)
     _add_shapes_option(parser)

@@ -1,0 +1,101 @@
+"""Looks at landed rows and their tail, while a producer produces and a driver lands."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import landfall
+from landfall.errors import Stalled
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
+from landfall.reading import Scan
+from tests.support.audit.independent_audit import events
+from tests.support.landing.group import Scene, land, landing
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+LOOKS = 50
+PARQUET = {"format": "Parquet"}  # the envelope of each record, with its offset
+
+
+@contextmanager
+def producing(scene: Scene, topic: str) -> Iterator[None]:
+    """Produce to both Kafka partitions until the block ends."""
+    is_over = threading.Event()
+
+    def produce() -> None:
+        first = 0
+        while not is_over.wait(0.03):
+            numbers = range(first, first + 20)
+            scene.kafka.produce(topic, [*events(numbers, 0), *events(numbers, 1)])
+            first += 20
+
+    thread = threading.Thread(target=produce, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def offsets(scan: Scan) -> dict[int, list[int]]:
+    """The offsets of all rows, by Kafka partition."""
+    found: dict[int, list[int]] = {0: [], 1: []}
+    for row in scan.to_arrow().select(["partition", "offset"]).to_pylist():
+        found[row["partition"]].append(row["offset"])
+    return {partition: sorted(of_partition) for partition, of_partition in found.items()}
+
+
+def test_each_look_has_every_record_below_the_ends_once(scene: Scene, tmp_path: Path) -> None:
+    topic = scene.topic(partitions=2)
+    scene.kafka.produce(topic, [*events(range(50), 0), *events(range(50), 1)])
+    group = landfall.open(scene.file(tmp_path, output=PARQUET))
+    slots, halves = set[int](), set[tuple[bool, bool]]()
+
+    with landing(scene.group(output=PARQUET), None), producing(scene, topic):
+        for _ in range(LOOKS):
+            scan = group.scan(topic, tail=True)
+            assert scan.tail is not None
+            expected = {tp.partition: [*range(end)] for tp, end in scan.tail.plan.ends.items()}
+            assert offsets(scan) == expected
+            slots.add(scan.slot)
+            halves.add((scan.rows > 0, scan.tail.counts().rows > 0))
+            time.sleep(0.05)
+
+    assert len(slots) > LOOKS // 10
+    assert (True, True) in halves
+
+
+def test_what_is_not_stable_is_in_no_look(scene: Scene, tmp_path: Path) -> None:
+    topic = scene.topic()
+    scene.kafka.produce(topic, events(range(10)))
+    scene.kafka.produce_transaction(topic, events(range(100, 110)), commit=False)
+    assert land(scene.group(), None).error is None
+    scene.kafka.produce_transaction(topic, events(range(10, 20)), commit=True)
+    scene.kafka.produce_transaction(topic, events(range(100, 110)), commit=False)
+    transaction = scene.kafka.transaction()
+    scene.kafka.send(transaction, topic, events(range(200, 210)))
+    scene.kafka.flush(transaction)
+
+    scan = landfall.open(scene.file(tmp_path)).scan(topic, tail=True)
+
+    assert scan.tail is not None
+    assert (scan.rows, scan.tail.counts().rows, scan.tail.counts().invisible) == (10, 10, 12)
+    assert len(scan.to_arrow()) == 20
+    transaction.abort_transaction()
+
+
+def test_what_expires_before_it_is_read_fails_the_read(scene: Scene, tmp_path: Path) -> None:
+    topic = scene.topic()
+    scene.kafka.produce(topic, events(range(20)))
+    scan = landfall.open(scene.file(tmp_path)).scan(topic, tail=True)
+    assert scan.tail is not None
+    assert scan.tail.plan.ranges == (Slice(TopicPartition(topic, 0), OffsetRange(0, 20)),)
+    scene.kafka.expire_before(topic, 0, 5)
+
+    with pytest.raises(Stalled, match="expired"):
+        scan.to_arrow()
