@@ -1,14 +1,14 @@
 """``spark.read.format("landfall")``: the options, the columns, and reading at one slot.
 
 The slot is the ledger's last when ``load`` is called, unless the option ``slot`` names one: all
-actions on a DataFrame see the same rows, no matter what lands meanwhile.
+actions on a DataFrame see the same rows, no matter what lands meanwhile. So is where a tail ends.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -29,8 +29,11 @@ from pyspark.sql.types import DataType, DateType, IntegerType, LongType, StringT
 
 import landfall
 from landfall.api.spec import S3, Access, Azure, Gcs, Hdfs
-from landfall.reading import Choice, File, LandedGroup, RowSource, read_elsewhere
+from landfall.reading import Choice, File, LandedGroup, RowSource, Scan, read_elsewhere
 from pyspark_landfall.types import arrow_schema, spark_schema
+
+if TYPE_CHECKING:
+    from landfall.reading.tail import Tail
 
 _OPTIONS = (
     "path",
@@ -39,6 +42,7 @@ _OPTIONS = (
     "lane",
     "plugins",
     "slot",
+    "tail",
     "outputPartition",
     "since",
     "until",
@@ -55,6 +59,8 @@ _ACCESS = {
 """Options by which the store of a URL is accessed, by section of ``spec.output``."""
 PARTITION_BYTES = 128 * 2**20
 """Objects of about this many bytes become one task, as with Spark's own files."""
+TAIL_OFFSETS = 250_000
+"""At most so many offsets of a tail become one task."""
 _PLANS_WITH_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
 """The worker that plans if ``spark.sql.python.filterPushdown.enabled`` is true."""
 
@@ -90,6 +96,17 @@ class ReadOptions:
         if text and not text.isdecimal():
             raise ValueError(f"option {name}: must be a whole number, got {text!r}")
         return int(text) if text else default
+
+    def flag(self, name: str) -> bool:
+        """An option that is true or false; false if it is not set.
+
+        Raises:
+            ValueError: it is neither.
+        """
+        text = self.text(name, "false").lower()
+        if text not in {"true", "false"}:
+            raise ValueError(f"option {name}: must be true or false, got {text!r}")
+        return text == "true"
 
     @property
     def choice(self) -> Choice:
@@ -161,9 +178,19 @@ class DefaultSource(DataSource):
         super().__init__(options)
         self._options = ReadOptions(dict(options))
         self._files: tuple[File, ...] | None = None
+        self._tail: Tail | None = None
         self._slot = self._options.number("slot", -1)
-        if not self._options.text("slot"):
+        if self._options.flag("tail"):
+            self._begin_with_tail()
+        elif not self._options.text("slot"):
             self._slot = self._options.open().last_slot()
+
+    def _begin_with_tail(self) -> None:
+        if self._options.text("slot"):
+            raise ValueError("option slot: a tail continues at the ledger's last slot")
+        group = self._options.open()
+        scan = group.scan(self._options.topic(group), tail=True, **self._options.choice)
+        self._slot, self._files, self._tail = scan.slot, scan.files(), scan.tail
 
     @classmethod
     def name(cls) -> str:
@@ -172,28 +199,32 @@ class DefaultSource(DataSource):
 
     def schema(self) -> StructType:
         """The columns of all objects, and one of strings for each folder ``name=value``."""
-        group = self._options.open()
-        scan = group.scan(self._options.topic(group), slot=self._slot, **self._options.choice)
+        scan = self._scan()
         self._files = scan.files()
-        if not self._files:
+        if not self._files and not (self._tail and self._tail.counts().rows):
             raise ValueError(f"{scan.topic}: nothing has landed, so name the columns: .schema(…)")
         return spark_schema(scan.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads at the slot; without what filters on folders leave out, if Spark passes filters."""
-        group = self._options.open()
-        topic = self._options.topic(group)
-        if self._files is None:
-            scan = group.scan(topic, slot=self._slot, **self._options.choice)
-        else:
-            scan = group.scan_of(topic, self._files, self._slot)
+        scan = self._scan()
         source = scan.with_schema(arrow_schema(schema)).source
         size = self._options.number("partitionBytes", PARTITION_BYTES)
         kind = PruningReader if _plans_with_filters() else SlotReader
-        return kind(source, scan.files(), size, schema)
+        return kind(source, scan.files(), size, schema, self._tail)
+
+    def _scan(self) -> Scan:
+        """The scan of the slot, with the files and the tail that are known already."""
+        group = self._options.open()
+        topic = self._options.topic(group)
+        if self._files is None:
+            return group.scan(topic, slot=self._slot, **self._options.choice)
+        return replace(group.scan_of(topic, self._files, self._slot), tail=self._tail)
 
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802  # Spark's name
         """Reads slot after slot."""
+        if self._options.flag("tail"):
+            raise ValueError("option tail: a stream reads what becomes visible, and no tail")
         from pyspark_landfall.stream import SlotStream  # noqa: PLC0415  # which needs Options
 
         return SlotStream(self._options, schema)
@@ -203,6 +234,16 @@ def _plans_with_filters() -> bool:
     """Return whether Spark passes filters in this process; if not, it refuses their readers."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PLANS_WITH_FILTERS in sys.modules or getattr(main, "name", "") == _PLANS_WITH_FILTERS
+
+
+class TailPart(InputPartition):
+    """A part of a tail that one task reads."""
+
+    def __init__(self, source: RowSource, tail: "Tail") -> None:
+        """Keep it; the task reads it."""
+        super().__init__(None)
+        self.source = source
+        self.tail = tail
 
 
 class Files(InputPartition):
@@ -233,23 +274,33 @@ def read_files(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     """The rows of a task; Spark plans one without files if there is nothing to read."""
     if isinstance(partition, Files):
         yield from read_elsewhere(partition.source, partition.files)
+    elif isinstance(partition, TailPart):
+        yield from partition.source.tail_batches(partition.tail)
 
 
 class SlotReader(DataSourceReader):
     """Reads files that were chosen when the query was planned."""
 
     def __init__(
-        self, source: RowSource, files: Sequence[File], size: int, schema: StructType
+        self,
+        source: RowSource,
+        files: Sequence[File],
+        size: int,
+        schema: StructType,
+        tail: "Tail | None" = None,
     ) -> None:
         """Read nothing yet."""
         self.source = source
+        self.tail = tail
         self.files = tuple(files)
         self.size = size
         self.columns = schema
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
-        return packed(self.source, self.files, self.size)
+        tails = self.tail.divided(TAIL_OFFSETS) if self.tail else []
+        parts = (TailPart(self.source, tail) for tail in tails)
+        return [*packed(self.source, self.files, self.size), *parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""

@@ -10,7 +10,7 @@ What was read stays in memory if it is small. A larger tail is read from Kafka a
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import uuid4
 
@@ -152,13 +152,23 @@ class Tail:
     group: ConsumerGroup
     source: TailSource
     choice: Choice = field(default_factory=Choice)
-    _kept: tuple[Bytes, ...] | None = None
-    _counts: TailCounts | None = None
+    _kept: tuple[Bytes, ...] | None = field(default=None, init=False)
+    _counts: TailCounts | None = field(default=None, init=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Other processes get no rows."""
+        return {**self.__dict__, "_kept": None, "_counts": None}
 
     @property
     def output(self) -> Output:
         """How its objects are made."""
         return TopicSpecs.of(self.group.spec).for_topic(self.plan.topic).output
+
+    def divided(self, offsets: int) -> "list[Tail]":
+        """The same tail in parts of at most so many offsets, for several readers."""
+        slices = self.plan.ranges
+        pieces = (Slice(s.topic_partition, part) for s in slices for part in s.offsets.cut(offsets))
+        return [replace(self, plan=replace(self.plan, ranges=(piece,))) for piece in pieces]
 
     def counts(self) -> TailCounts:
         """Count its records by what becomes of them; reads it, if it was not read yet.
