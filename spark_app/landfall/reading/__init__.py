@@ -6,8 +6,9 @@ visible at a slot follows from the ledger alone (``landfall.publish``), so the s
 same rows to every reader at any time, and a driver that lands meanwhile changes nothing.
 
 ``files`` chooses, also by the times of output partitions, ``specs`` knows how objects were made,
- ``objects`` fetches them, ``rows`` makes rows of them, ``manifests`` lists them for engines.
-Readers import no Kafka client and no Spark; ``pyspark_landfall`` makes this a source of Spark.
+``objects`` fetches them, ``rows`` makes rows of them, ``manifests`` lists them for engines.
+``tail_plan`` and ``tail`` add Kafka's records that have not landed, if a scan asks for them; only
+then is the Kafka client imported. ``pyspark_landfall`` makes this a source of Spark.
 """
 
 from landfall.reading.files import Choice, File

@@ -128,7 +128,7 @@ class LandedGroup:
         tail: bool = False,
         **choice: Unpack[Choice],
     ) -> Scan:
-        """The rows of a topic that are visible at a slot, and those of its tail if asked for.
+        """The rows of a topic that are visible at a slot, and its tail if asked for.
 
         Args:
             topic: its name.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from landfall.reading.tail import Tail
 
 SOURCE_COLUMN = "_landfall_source"
-"""The column of a scan with a tail that tells the halves apart: ``landed`` or ``tail``."""
+"""The column that a scan with a tail adds: ``landed`` or ``tail``, the half of each row."""
 LANDED, TAIL = "landed", "tail"
 
 
@@ -193,7 +193,7 @@ class Scan:
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as record batches; memory holds a few objects' worth, or a row group.
 
-        The landed rows come first, and those of the tail after them.
+        The landed rows come first, and the tail follows.
 
         Raises:
             Stalled, Retry: as ``schema``, and as ``RowSource.batches`` and ``tail_batches``.

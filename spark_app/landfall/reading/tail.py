@@ -32,13 +32,13 @@ from landfall.task.rows import payload_bytes
 PART_BYTES = 32 * 2**20
 """Payload bytes of the records that are landed into memory at once."""
 KEPT_BYTES = 64 * 2**20
-"""A tail whose objects have no more bytes than this is kept, and read from Kafka once."""
+"""A tail with at most so many bytes of objects is kept, and read from Kafka once."""
 _NOWHERE = MemoryStore()
 
 
 @dataclass(frozen=True, slots=True)
 class TailCounts:
-    """What the records of a tail are; together with ``invisible`` they add up to its offsets.
+    """The records of a tail by outcome; all counts together are its offsets.
 
     Attributes:
         rows: records that land as rows, in any output partition.
@@ -143,7 +143,7 @@ class Tail:
 
     Attributes:
         plan: which offsets it has, and which it cannot have.
-        group: by whose spec it is landed.
+        group: the group, by its present spec.
         source: where it is read.
         choice: the output partitions that are read.
     """
@@ -171,7 +171,7 @@ class Tail:
         return [replace(self, plan=replace(self.plan, ranges=(piece,))) for piece in pieces]
 
     def counts(self) -> TailCounts:
-        """Count its records by what becomes of them; reads it, if it was not read yet.
+        """Count its records by outcome; reads it, if it was not read yet.
 
         Raises:
             Stalled, Retry: as ``objects``.

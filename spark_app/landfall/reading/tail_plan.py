@@ -31,7 +31,7 @@ class TailPlan:
         ends: where each topic partition ended (last stable offset), which bounds both halves.
         expired: offsets that Kafka has deleted before they landed, and that the spec lets a driver
             skip; they are in neither half.
-        left_out: topic partitions of which a driver would land nothing more now, and why.
+        left_out: topic partitions that a driver would not land any further now, and why.
         last_read: of topic partitions, the last record that was landed, by which a reader notices a
             truncated log.
         permitted: below which offset a bad record is a dead letter under every policy.
