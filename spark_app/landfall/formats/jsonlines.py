@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from landfall.api.spec import Codec
 from landfall.formats import Encoder, Row, codecs, text
-from landfall.formats.lines import Lines, LinesMerger, split
+from landfall.formats.lines import Lines, LinesMerger, split, split_values
 from landfall.formats.options import FormatOptions, Tombstones
 from landfall.formats.sort_keys import json_key
 from landfall.pipeline.decoders import Wanted
@@ -78,6 +78,10 @@ class JsonFormat:
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
         """Read an object back; raises ValueError if it is damaged."""
         return split(codecs.decompress(self.codec, stream), b"\n")
+
+    def values(self, stream: BinaryIO) -> Iterator[list[bytes]]:
+        """Read the payloads of an object back, some at a time; raises as ``rows``."""
+        return split_values(codecs.decompress(self.codec, stream), b"\n")
 
     def merger(self) -> LinesMerger:
         """Return what merges objects; blocks are copied as they are."""

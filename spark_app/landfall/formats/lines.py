@@ -35,7 +35,17 @@ _BLOCK_BYTES = 2**20
 
 
 def split(chunks: Iterable[bytes], delimiter: bytes) -> Iterator[Row]:
-    """Return the rows of delimited bytes, whose chunks may end anywhere.
+    """Return the rows of delimited bytes, as ``split_values``.
+
+    Raises:
+        ValueError: as ``split_values``.
+    """
+    for values in split_values(chunks, delimiter):
+        yield from (Row(None, value) for value in values)
+
+
+def split_values(chunks: Iterable[bytes], delimiter: bytes) -> Iterator[list[bytes]]:
+    """Return the payloads of delimited bytes, some at a time; chunks may end anywhere.
 
     Raises:
         ValueError: the delimiter is empty, a row is too long, or the bytes end inside one.
@@ -54,8 +64,7 @@ def split(chunks: Iterable[bytes], delimiter: bytes) -> Iterator[Row]:
             continue
         *complete, pending = pending.split(delimiter)
         row += len(complete)
-        for value in complete:
-            yield Row(None, bytes(value))
+        yield list(map(bytes, complete))
     if pending:
         raise ValueError(
             f"row {row}: the object ends after {len(pending)} bytes of the row, before the"

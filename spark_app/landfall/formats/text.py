@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from landfall.api.spec import Codec
 from landfall.formats import Block, Encoder, Row, codecs
-from landfall.formats.lines import Lines, LinesMerger, split
+from landfall.formats.lines import Lines, LinesMerger, split, split_values
 from landfall.formats.options import FormatOptions, Tombstones
 from landfall.formats.slices import contains
 from landfall.pipeline.decoders import Wanted
@@ -139,6 +139,10 @@ class TextFormat:
     def rows(self, stream: BinaryIO) -> Iterator[Row]:
         """Read an object back; raises ValueError if it is damaged or the delimiter is empty."""
         return split(codecs.decompress(self.codec, stream), self.delimiter)
+
+    def values(self, stream: BinaryIO) -> Iterator[list[bytes]]:
+        """Read the payloads of an object back, some at a time; raises as ``rows``."""
+        return split_values(codecs.decompress(self.codec, stream), self.delimiter)
 
     def merger(self) -> LinesMerger | None:
         """Return what merges objects; None if their rows cannot be counted."""

@@ -25,6 +25,10 @@ from landfall.formats import Row
 from landfall.formats.avro import landed as avro
 from landfall.formats.column_reading import OPEN
 from landfall.formats.columns import KAFKA_TIMESTAMP
+from landfall.formats.jsonlines import JsonFormat
+from landfall.formats.sequencefile import landed as sequencefile
+from landfall.formats.sequencefile.writables import NO_TIMESTAMP
+from landfall.formats.text import TextFormat
 from landfall.memory_limit import bounded, steps
 from landfall.reading.files import File
 from landfall.reading.objects import Bytes
@@ -102,11 +106,24 @@ def _batches(
             with body.stream() as stream:
                 yield from avro.batches(stream)
         case "Json" if asked is not None and not set(asked.names) <= {"value"}:
-            for lines in _lines(body, output):
+            for lines in _values(body, output):
                 yield _parsed(body.file, lines, asked)
-        case other:
-            schema = _WITHOUT_COLUMNS.get(other, _RECORDS)
-            yield from (_as_columns(some, schema) for some in _chunks(body, output))
+        case "Json" | "Text":
+            schema = _WITHOUT_COLUMNS[output.format]
+            for values in _values(body, output):
+                column = pa.array(values, pa.binary()).cast(schema.field("value").type)
+                yield pa.RecordBatch.from_arrays([column], schema=schema)
+        case "SequenceFile":
+            with body.stream() as stream:
+                yield from map(_of_sequence_file, sequencefile.columns(stream))
+        case _:
+            yield from (_as_columns(some, _RECORDS) for some in _chunks(body, output))
+
+
+def _of_sequence_file(found: sequencefile.RowColumns) -> pa.RecordBatch:
+    times = pa.array(found.timestamps, KAFKA_TIMESTAMP, mask=found.timestamps == NO_TIMESTAMP)
+    columns = [pa.array(found.offsets), times, found.keys, found.values]
+    return pa.RecordBatch.from_arrays(columns, schema=_RECORDS)
 
 
 def _as_columns(some: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
@@ -138,14 +155,25 @@ def _chunks(body: Bytes, output: Output) -> Iterator[list[Row]]:
         yield some
 
 
-def _lines(body: Bytes, output: Output) -> Iterator[list[bytes]]:
-    """The documents of an object, some at a time; a tombstone is one without fields."""
-    for some in _chunks(body, output):
-        yield [b"{}" if row.value in {None, b"null"} else row.value or b"" for row in some]
+def _values(body: Bytes, output: Output) -> Iterator[list[bytes]]:
+    """The lines of an object of ``Json`` or ``Text``, some at a time."""
+    some, size = list[bytes](), 0
+    format_ = output_format(output)
+    assert isinstance(format_, JsonFormat | TextFormat), format_
+    with body.stream() as stream:
+        for values in format_.values(stream):
+            some += values
+            size += sum(map(len, values))
+            if len(some) >= BATCH_ROWS or size >= BATCH_BYTES:
+                yield some
+                some, size = [], 0
+    if some:
+        yield some
 
 
 def _parsed(file: File, lines: list[bytes], asked: pa.Schema) -> pa.RecordBatch:
-    text = b"\n".join(lines)
+    """The documents in the columns that are asked for; a tombstone is one without fields."""
+    text = b"\n".join(b"{}" if line == b"null" else line for line in lines)
     try:
         table = pj.read_json(
             pa.BufferReader(text),

@@ -11,10 +11,11 @@ What was read stays in memory if it is small. A larger tail is read from Kafka a
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 from uuid import uuid4
 
-from landfall.api.spec import ConsumerGroup, Output, TopicSpecs
+from landfall.api.spec import Codec, ConsumerGroup, GroupSpec, Output, TopicSpecs
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind
@@ -34,6 +35,7 @@ PART_BYTES = 32 * 2**20
 KEPT_BYTES = 64 * 2**20
 """A tail with at most so many bytes of objects is kept, and read from Kafka once."""
 _NOWHERE = MemoryStore()
+_LINES = ("Json", "Text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +161,19 @@ class Tail:
         """Other processes get no rows."""
         return {**self.__dict__, "_kept": None, "_counts": None}
 
+    @cached_property
+    def _spec(self) -> GroupSpec:
+        """The spec of the topic; lines are not compressed, since they are read at once."""
+        spec = TopicSpecs.of(self.group.spec).for_topic(self.plan.topic)
+        if spec.output.format not in _LINES:
+            return spec
+        plain = spec.output.model_copy(update={"codec": Codec.NONE, "level": None})
+        return spec.model_copy(update={"output": plain})
+
     @property
     def output(self) -> Output:
         """How its objects are made."""
-        return TopicSpecs.of(self.group.spec).for_topic(self.plan.topic).output
+        return self._spec.output
 
     def divided(self, offsets: int) -> "list[Tail]":
         """The same tail in parts of at most so many offsets, for several readers."""
@@ -210,15 +221,15 @@ class Tail:
 
     def _landed(self) -> Iterator[tuple[LandedSlice, list[Bytes]]]:
         """Each part of the tail, and the chosen objects that it makes."""
-        plan, spec = self.plan, self.group.spec
+        plan = self.plan
         if not plan.ranges:
             return
-        is_chosen = self._chooser()
-        partitioners = Partitioners(spec)
+        is_chosen, group = self._chooser(), self.group.model_copy(update={"spec": self._spec})
+        partitioners = Partitioners(self._spec)
         with self.source.reader(plan.ranges, plan.last_read) as reader:
             for part, chunks in self._parts(reader):
                 store = MemoryStore()
-                batch = Batch(self.group, uuid4().hex, permitted=plan.permitted)
+                batch = Batch(group, uuid4().hex, permitted=plan.permitted)
                 deps = LandingDeps(partitioners, store)
                 (result,) = land_with(deps, batch, [part], _ReadChunks(chunks))
                 if isinstance(result, FailedSlice):
@@ -242,7 +253,7 @@ class Tail:
                 yield Slice(tp, OffsetRange(start, slice_.offsets.end)), chunks
 
     def _chooser(self) -> Callable[[File], bool]:
-        times = PartitionTimes(TopicSpecs.of(self.group.spec).for_topic(self.plan.topic).route)
+        times = PartitionTimes(self._spec.route)
         return chooser(self.choice, lambda _: times)
 
     def _check_topic(self) -> None:
