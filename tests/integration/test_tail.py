@@ -1,5 +1,6 @@
 """Looks at landed rows and their tail, while a producer produces and a driver lands."""
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from tests.support.landing.group import Scene, land, landing
 pytestmark = pytest.mark.xdist_group("spark")
 
 LOOKS = 50
+PAGE = Path(__file__).parents[2] / "docs/guides/reading.md"
+EXAMPLE = re.compile(r"^```python\n(?P<code>[^`]*tail=True.*?)^```$", re.MULTILINE | re.DOTALL)
 SPEC = {
     "output": {"format": "Parquet"},  # the envelope of each record, with its offset
     "decode": {"format": "Raw"},
@@ -106,6 +109,25 @@ def test_what_expires_before_it_is_read_fails_the_read(scene: Scene, tmp_path: P
 
     with pytest.raises(Stalled, match="are not all there"):
         scan.to_arrow()
+
+
+def test_the_example_of_the_page_runs(
+    scene: Scene, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = scene.topic()
+    scene.kafka.produce(topic, events(range(10)))
+    assert land(scene.group(), None).error is None
+    scene.kafka.produce(topic, events(range(10, 15)))
+    scene.file(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    example = EXAMPLE.search(PAGE.read_text())
+    assert example is not None
+
+    exec(example["code"].replace('scan("clicks"', f'scan("{topic}"'), {})
+
+    counted, rows = capfd.readouterr().out.splitlines()[-2:]
+    assert "[10, 15)" in counted.replace("start=10, end=15", "[10, 15)")
+    assert sorted(eval(rows)) == [("landed", 10), ("tail", 5)]
 
 
 def test_spark_reads_both_halves(scene: Scene, tmp_path: Path, spark: SparkSession) -> None:  # noqa: F811

@@ -143,8 +143,8 @@ class Scan:
     def schema(self) -> pa.Schema:
         """The columns of all files, and one of strings for each folder ``name=value``.
 
-        The footers of all files are read for it, unless the scan was given its columns. The tail is
-        read for it, too, if its format has columns of its own.
+        The footers of all files are read for it, unless the scan was given its columns; of a tail
+        its first part, or all of it if payloads have columns of their own.
 
         Raises:
             Stalled: OBJECT_LOST, an object is gone or damaged; SPEC_INVALID, two files have columns
@@ -166,7 +166,7 @@ class Scan:
         # As in Hive, the value of a folder replaces a column of that name.
         names = dict.fromkeys(name for file in self._files for name in file.partition_values)
         if self.tail is not None:
-            for body in self.tail.objects():
+            for body in self.tail.samples():
                 found = _unified(body.file, found, rows.schema_of(body, self.tail.output))
                 names |= dict.fromkeys(body.file.partition_values)
             _check_free(self.topic, {*found.names, *names})

@@ -10,8 +10,9 @@ What was read stays in memory if it is small. A larger tail is read from Kafka a
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import islice
 from typing import Protocol
 from uuid import uuid4
 
@@ -156,10 +157,13 @@ class Tail:
     choice: Choice = field(default_factory=Choice)
     _kept: tuple[Bytes, ...] | None = field(default=None, init=False)
     _counts: TailCounts | None = field(default=None, init=False)
+    _begun: tuple[tuple[Bytes, ...], Iterator[Bytes]] | None = field(default=None, init=False)
+    """The objects that were read of a pass for the columns, and the rest of it."""
 
     def __getstate__(self) -> dict[str, object]:
-        """Other processes get no rows."""
-        return {**self.__dict__, "_kept": None, "_counts": None}
+        """Other processes get neither rows nor stages."""
+        own = {field_.name: self.__dict__[field_.name] for field_ in fields(self)}
+        return {**own, "_kept": None, "_counts": None, "_begun": None}
 
     @cached_property
     def _spec(self) -> GroupSpec:
@@ -169,6 +173,10 @@ class Tail:
             return spec
         plain = spec.output.model_copy(update={"codec": Codec.NONE, "level": None})
         return spec.model_copy(update={"output": plain})
+
+    @cached_property
+    def _partitioners(self) -> Partitioners:
+        return Partitioners(self._spec)
 
     @property
     def output(self) -> Output:
@@ -206,7 +214,36 @@ class Tail:
         if self._kept is not None:
             yield from self._kept
             return
-        kept, size, counts = [], 0, TailCounts()
+        begun, self._begun = self._begun, None
+        first, rest = begun or ((), self._read())
+        yield from first
+        yield from rest
+
+    def samples(self) -> Iterator[Bytes]:
+        """Objects that have all columns of the tail; what is read for it is not read again.
+
+        That is the first one if neither columns nor names of folders depend on records.
+
+        Raises:
+            Stalled, Retry: as ``objects``.
+        """
+        if self._kept is not None or not self._has_same_columns:
+            yield from self.objects()
+            return
+        first, rest = self._begun or ((), self._read())
+        self._begun = (first or tuple(islice(rest, 1)), rest)
+        yield from self._begun[0]
+
+    @property
+    def _has_same_columns(self) -> bool:
+        route, partitioner = self._spec.route, self._partitioners.for_topic(self.plan.topic)
+        folders = f"{route.topic_path or ''}/{route.pattern}".split("/")
+        names = (name for name, equals, _ in (f.partition("=") for f in folders) if equals)
+        return partitioner.columns is not None and not any("{" in name for name in names)
+
+    def _read(self) -> Iterator[Bytes]:
+        """The objects, from Kafka; a small tail is kept once it was read to its end."""
+        kept, size, counts = list[Bytes](), 0, TailCounts()
         for landed, objects in self._landed():
             counts = counts.plus(landed)
             for body in objects:
@@ -225,12 +262,11 @@ class Tail:
         if not plan.ranges:
             return
         is_chosen, group = self._chooser(), self.group.model_copy(update={"spec": self._spec})
-        partitioners = Partitioners(self._spec)
         with self.source.reader(plan.ranges, plan.last_read) as reader:
             for part, chunks in self._parts(reader):
                 store = MemoryStore()
                 batch = Batch(group, uuid4().hex, permitted=plan.permitted)
-                deps = LandingDeps(partitioners, store)
+                deps = LandingDeps(self._partitioners, store)
                 (result,) = land_with(deps, batch, [part], _ReadChunks(chunks))
                 if isinstance(result, FailedSlice):
                     raise result.error
