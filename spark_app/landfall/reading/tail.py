@@ -167,7 +167,7 @@ class Tail:
 
     @cached_property
     def _spec(self) -> GroupSpec:
-        """The spec of the topic; lines are not compressed, since they are read at once."""
+        """The spec of the topic; lines are not compressed, since nothing stores them."""
         spec = TopicSpecs.of(self.group.spec).for_topic(self.plan.topic)
         if spec.output.format not in _LINES:
             return spec
