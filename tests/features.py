@@ -75,7 +75,10 @@ FEATURES = {
     "migration": ("migrate", "secor", "coming_from", "flume", "hourly_etl"),
     "operator": ("operator", "resource", "e2e", "kube", "kstatus", "control_plane"),
     "publishers": ("publish", "catalogs", "tables", "hive", "bigquery", "airflow"),
-    "readers": ("reading", "readers", "landed", "scan", "hadoop_reads", "what_counts"),
+    "readers": (
+        *("reading", "readers", "landed", "scan", "hadoop_reads", "what_counts"),
+        "test_tail",
+    ),
     "schedules": ("schedul", "clock", "short_lives", "hourly"),
     "schemas": ("schema",),
     "security": (

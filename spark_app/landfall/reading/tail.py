@@ -321,11 +321,11 @@ def _bodies(
     landed: LandedSlice, store: MemoryStore, slot: int, is_chosen: Callable[[File], bool]
 ) -> Iterator[Bytes]:
     """The chosen objects of a slice that was landed into memory."""
-    for made in landed.objects:
-        if made.kind is not ObjectKind.DATA:
+    for object_ in landed.objects:
+        if object_.kind is not ObjectKind.DATA:
             continue
-        store.complete(made.upload, is_fresh=True)
-        body = store.read(made.upload.key) or b""
-        file = File(key=made.upload.key, slot=slot, rows=made.rows, size=len(body))
+        store.complete(object_.upload, is_fresh=True)
+        body = store.read(object_.upload.key) or b""
+        file = File(key=object_.upload.key, slot=slot, rows=object_.rows, size=len(body))
         if is_chosen(file):
             yield Bytes(_NOWHERE, file, body)
