@@ -162,7 +162,7 @@ class Tail:
 
     def __getstate__(self) -> dict[str, object]:
         """Other processes get neither rows nor stages."""
-        own = {field_.name: self.__dict__[field_.name] for field_ in fields(self)}
+        own = {field_.name: getattr(self, field_.name) for field_ in fields(self)}
         return {**own, "_kept": None, "_counts": None, "_begun": None}
 
     @cached_property

@@ -1,5 +1,6 @@
 """A scan with a tail: what is in it, what is not and why, and that its rows are those that land."""
 
+import pickle
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,7 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger import Blocked
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.reading import LandedGroup, tail
+from landfall.reading.tail import KafkaSource
 from landfall.source import Watermarks
 from tests.support.driver.slice_landing import MIDNIGHT
 from tests.support.ledger.landed_group import PARQUET, SEQUENCE_FILES
@@ -131,6 +133,21 @@ def test_a_large_tail_is_read_again_and_in_parts(monkeypatch: pytest.MonkeyPatch
     assert halves(scan)["tail"] == [*range(10, 20)]
     assert group.kafka.reads == 2  # here, and for the rows; not for the columns
     assert len({key.rpartition("_")[2] for key in parts}) > 1
+
+
+def test_a_part_of_a_tail_is_read_in_another_process() -> None:
+    group = played()
+    scan = group.reader().scan("clicks", tail=True)
+    assert scan.tail is not None
+    parts = scan.tail.divided(2)
+    parts[0].source = KafkaSource(group.landed.group)  # which is what is sent
+
+    sent = pickle.loads(pickle.dumps(parts[0]))
+
+    assert [part.plan.ranges[0].offsets for part in parts] == [*OffsetRange(5, 10).cut(2)]
+    assert sent.plan == parts[0].plan
+    sent.source = group.kafka
+    assert sent.counts().rows == len(sent.plan)
 
 
 def test_what_lands_while_kafka_is_asked_is_in_the_tail_alone() -> None:
