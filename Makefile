@@ -124,10 +124,10 @@ docs: setup ## Serve the documentation as a site, at http://127.0.0.1:8000 (PORT
 
 # What `make test` runs: everything that needs no server, and on Kafka and S3 the kills and the README's first command.
 # It tries laws with a tenth of their inputs, and leaves out tests that are marked as rest. LAWS are the files of what
-# `make test-rest` runs of these: laws with all inputs, and what was left out.
+# `make test-rest` runs of these: laws with all inputs, and what was left out; with LAWS_TRIED=1 only the latter.
 CORE := $(addprefix tests/,unit properties model sim behaviour integration/test_kills.py integration/test_demo.py)
 
-LAWS = $(shell grep -rlE --include='test_*.py' 'hypothesis|pytest\.mark\.(law|rest)' $(CORE))
+LAWS = $(shell grep -rlE --include='test_*.py' '$(if $(LAWS_TRIED),,hypothesis|pytest\.mark\.law|)pytest\.mark\.rest' $(CORE))
 REST := $(filter-out $(CORE),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 
 ifdef FEATURE
@@ -140,7 +140,7 @@ endif
 
 test-rest: export LANDFALL_EXAMPLES ?= full
 test-rest: ready tools ## Run what `make test` leaves out: laws with all inputs, searches for broken rules, tests of commands and pages, all servers, Kubernetes, Helm, other programs' readers
-	@$(PYTEST) $(PARALLEL) -m "not full" --rest-of "$(CORE)" $(REST) $(LAWS)
+	@$(PYTEST) $(PARALLEL) -m "not full" --rest-of "$(CORE)" $(if $(LAWS_TRIED),--laws-tried) $(REST) $(LAWS)
 
 test-all: ## Run the checks and all tests, as CI does, with all inputs of the laws
 	@$(MAKE) -s test && $(MAKE) -s test-rest

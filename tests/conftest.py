@@ -112,6 +112,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATHS",
         help="run of these paths' tests only laws and those that are marked as rest",
     )
+    parser.addoption(
+        "--laws-tried",
+        action="store_true",
+        help="run of these paths' tests no laws: they were tried with as many inputs",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -119,7 +124,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     This is the order in which xdist's workers take them, with ``--no-loadscope-reorder``.
     """
-    left_out = set(finished(items, map(Path, config.getoption("rest_of").split())))
+    paths = map(Path, config.getoption("rest_of").split())
+    left_out = set(finished(items, paths, laws_tried=config.getoption("laws_tried")))
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))
     items[:] = sorted((item for item in items if item not in left_out), key=_turn)

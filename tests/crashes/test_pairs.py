@@ -84,7 +84,7 @@ def test_the_page_says_how_many_schedules_are_played() -> None:
     here = _schedules(Path(__file__))
     assert counts.keys() == PLAYED.keys()
     total = sum(counts.values()) + here
-    assert f"`make test-rest` plays {total:,} schedules, in CI a quarter of them" in page
+    assert f"`make test-rest` plays {total:,} schedules, and CI a quarter of them" in page
     assert PARTS[Profile.CI] == 4
     assert f"by `tests/crashes` {here} more of the last kind" in page
     for name, what in PLAYED.items():

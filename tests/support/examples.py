@@ -6,17 +6,18 @@
 profile     inputs         which             used by
 =========== ============== ================= =====================================
 ``desk``    a tenth        always the same   ``make test``, and ``pytest``
-``ci``      a quarter      always the same   ``make test-rest`` in CI
+``ci``      a quarter      always the same   CI
 ``full``    all            always the same   ``make test-rest``
 ``search``  all            others each time  ``make properties``
 =========== ============== ================= =====================================
 
 A law that wants another number than Hypothesis' hundred says ``settings(max_examples=share(300))``.
 What the crash machine plays is counted by ``share``, too; its tests carry the marker ``law``, for
-``make test-rest`` runs, of the tests that ``make test`` has run, laws only. Tests that break a rule
-and look for an input that shows it search as long in every profile, and run once: those that play
-schedules of the crash machine carry the marker ``rest``, so ``make test`` leaves them to
-``make test-rest``, and so do other tests that take long and repeat what quicker ones show.
+``make test-rest`` runs, of the tests that ``make test`` has run, laws only; CI tries them once, in
+``make test``. Tests that break a rule and look for an input that shows it search as long in every
+profile, and run once: those that play schedules of the crash machine carry the marker ``rest``, so
+``make test`` leaves them to ``make test-rest``, and so do other tests that take long and repeat
+what quicker ones show.
 """
 
 import os
@@ -80,16 +81,19 @@ def is_law(test: pytest.Item) -> bool:
     return is_hypothesis or test.get_closest_marker("law") is not None
 
 
-def finished(tests: Iterable[pytest.Item], paths: Iterable[Path]) -> list[pytest.Item]:
+def finished(
+    tests: Iterable[pytest.Item], paths: Iterable[Path], *, laws_tried: bool = False
+) -> list[pytest.Item]:
     """Of the tests below these absolute paths, return those with which ``make test`` is finished.
 
-    These are no laws, which have more inputs, and do not carry the marker ``rest``.
+    These do not carry the marker ``rest``, and are no laws unless these were tried with the same
+    inputs.
     """
     below = [path.resolve() for path in paths]
     return [
         test
         for test in tests
-        if not is_law(test)
+        if (laws_tried or not is_law(test))
         and test.get_closest_marker("rest") is None
         and any(test.path.is_relative_to(path) for path in below)
     ]

@@ -69,8 +69,11 @@ def test_the_environment_chooses(
 
 @pytest.mark.law
 def test_what_is_marked_is_a_law_that_the_rest_tries_again(request: pytest.FixtureRequest) -> None:
+    folder = Path(__file__).parent
+
     assert is_law(request.node)
-    assert finished([request.node], [Path(__file__).parent]) == []
+    assert finished([request.node], [folder]) == []
+    assert finished([request.node], [folder], laws_tried=True) == [request.node]
 
 
 @given(st.none())
@@ -80,8 +83,11 @@ def test_what_hypothesis_tries_is_a_law(request: pytest.FixtureRequest, nothing:
 
 @pytest.mark.rest
 def test_what_is_marked_as_rest_is_left_to_the_rest(request: pytest.FixtureRequest) -> None:
+    folder = Path(__file__).parent
+
     assert not is_law(request.node)
-    assert finished([request.node], [Path(__file__).parent]) == []
+    assert finished([request.node], [folder]) == []
+    assert finished([request.node], [folder], laws_tried=True) == []
 
 
 def make(*args: str) -> str:
@@ -93,8 +99,9 @@ def make(*args: str) -> str:
     ).stdout
 
 
-def test_the_rest_runs_every_file_with_a_test_that_is_marked() -> None:
-    files = make("--eval", "laws: ; @echo $(LAWS)", "laws").split()
+@pytest.mark.parametrize("tried", ["", "1"])
+def test_the_rest_runs_every_file_with_a_test_that_is_marked(tried: str) -> None:
+    files = make("--eval", "laws: ; @echo $(LAWS)", "laws", f"LAWS_TRIED={tried}").split()
     marked = [
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "tests").rglob("test_*.py")
@@ -110,6 +117,19 @@ def test_make_test_leaves_out_what_is_marked() -> None:
 
     assert len(commands) == 1
     assert '-m "not full and not rest"' in commands[0]
+
+
+def test_ci_tries_each_law_once_with_a_quarter_of_its_inputs() -> None:
+    script = (ROOT / ".ci/run").read_text()
+    steps = [line for line in script.splitlines() if line.startswith(("export", "make", "exec"))]
+    rest = make("-n", "test-rest", "LAWS_TRIED=1").splitlines()[-1]
+
+    assert steps[-3:] == [
+        f"export {VARIABLE}=ci",
+        "make test",
+        "exec make test-rest LAWS_TRIED=1",
+    ]
+    assert " --laws-tried " in rest
 
 
 def test_of_other_tests_the_rest_runs_those_elsewhere(request: pytest.FixtureRequest) -> None:
