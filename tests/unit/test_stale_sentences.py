@@ -74,7 +74,7 @@ def prose(page: Path) -> bool:
     return not name.startswith((*HISTORY, *TRUE))
 
 
-@pytest.mark.parametrize("page", filter(prose, pages()), ids=lambda page: str(page.name))
+@pytest.mark.parametrize("page", [*filter(prose, pages())], ids=lambda page: str(page.name))
 def test_no_page_denies_what_exists(page: Path) -> None:
     assert [*stale(page.read_text(), features())] == []
 
