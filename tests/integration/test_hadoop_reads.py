@@ -13,6 +13,7 @@ import msgpack
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from landfall.formats import Block, Format
@@ -38,6 +39,7 @@ UNUSUAL_TIMES = [-1, 0, 1763683200000, -1, 255]
 
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    end_jvm()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = (
         SparkSession.builder.master("local[2]")
@@ -52,6 +54,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+def end_jvm() -> None:
+    """End the JVM of this process, if there is one: it has a driver's heap, a quarter of this."""
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(60)
+        SparkContext._gateway = SparkContext._jvm = None
 
 
 def unusual_records() -> Records:
