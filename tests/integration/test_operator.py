@@ -210,10 +210,8 @@ def test_an_operator_continues_where_one_was_killed_during_a_pass(own: Stage) ->
     own.operators.pod = "operator-0"  # the same pod, whose container is started again
     dying = own.operators.lead()
     own.create()
-    eventually(
-        lambda: dying.metric("landfall_operator_api_requests_total", kind="Deployment", code="403"),
-        bool,
-    )
+    # Said once the rest is made. After a kill at the refusal itself, it might never be said.
+    eventually(own.reasons, lambda said: "NotApplied" in said)
     dying.kill()
     left = own.owned()
     own.operators.allow()
@@ -224,7 +222,6 @@ def test_an_operator_continues_where_one_was_killed_during_a_pass(own: Stage) ->
     made = own.owned()
     assert {name: made[name] for name in left} == left
     assert [name.partition("/")[0] for name in made.keys() - left.keys()] == ["Deployment"]
-    eventually(own.reasons, lambda said: "NotApplied" in said)
 
 
 def test_of_two_operators_one_stands_by_until_the_other_ends(own: Stage) -> None:
