@@ -62,6 +62,7 @@ def test_each_thing_that_is_wrong_is_named_with_its_command_and_no_payload_runs(
         "dt=2026-11-20: full",
         "<code>landfall undo GROUP.yaml 9 --why '…'</code>",
         "Records wait 90 s longer than the upload policy allows",
+        "oldest waits 42 s, without 1 stopped topic partition</small>",
     ):
         assert text in page
     assert "Nothing is wrong." not in page

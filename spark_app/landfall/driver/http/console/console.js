@@ -157,7 +157,8 @@ function showNumbers(status) {
   const numbers = [];
   const add = (name, value, more) => numbers.push([name, value, more]);
   if (status.lag_known) {
-    add("Lag", `${count(totals.lag_records)} records`, `oldest waits ${seconds(totals.lag_seconds)}`);
+    const without = totals.blocked ? `, without ${count(totals.blocked)} stopped topic partition${totals.blocked === 1 ? "" : "s"}` : "";
+    add("Lag", `${count(totals.lag_records)} records`, `oldest waits ${seconds(totals.lag_seconds)}${without}`);
     add("Overdue", totals.overdue_seconds > 0 ? seconds(totals.overdue_seconds) : "no",
       "beyond the upload policy");
   } else add("Lag", "unknown", "this process does not read the log");
@@ -166,8 +167,10 @@ function showNumbers(status) {
     `${size(status.rates.landed_bytes)} since the driver started`);
   add("Dead letters", count(status.rates.dead_lettered), "since the driver started");
   if (status.totals) add("Topic partitions", count(status.totals.count), `${count(status.totals.blocked)} stopped`);
-  if (status.workers) add("Executors", `${count(status.workers.registered)} of ${count(status.workers.wanted)}`,
-    `${count(status.workers.slots)} tasks at a time`);
+  if (status.workers && status.workers.wanted)
+    add("Executors", `${count(status.workers.registered)} of ${count(status.workers.wanted)}`,
+      `${count(status.workers.slots)} tasks at a time`);
+  else if (status.workers) add("Tasks at a time", count(status.workers.slots), "in the driver's own process");
   add("Batches in flight", count(status.rounds), status.repairing ? `${count(status.repairing)} objects made again` : "");
   replaceIfChanged(element("numbers"), numbers.map(([name, value, more]) => {
     const group = make("div");
