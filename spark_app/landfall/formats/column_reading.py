@@ -19,9 +19,14 @@ from landfall.memory_limit import bounded, steps
 
 
 @contextmanager
-def copied(stream: BinaryIO) -> Iterator[BinaryIO]:
-    """A temporary copy of an object: its footer comes last, and a stream cannot seek."""
+def copied(stream: BinaryIO, begun: bytes = b"") -> Iterator[BinaryIO]:
+    """A temporary copy of an object: its footer comes last, and a stream cannot seek.
+
+    ``begun`` was read of the stream before.
+    """
     with tempfile.TemporaryFile() as file:
+        file.write(begun)
+        del begun  # megabytes, not needed while the file is read
         shutil.copyfileobj(stream, file)
         yield file
 

@@ -14,8 +14,6 @@ The same files give the same bytes, like all of ``Parquet``.
 """
 
 import io
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from mmap import ACCESS_READ, mmap
@@ -25,7 +23,7 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 
 from landfall.api.spec import Codec
-from landfall.formats.column_reading import damage
+from landfall.formats.column_reading import copied, damage
 from landfall.formats.merged_columns import ColumnFile, ColumnsMerger, ReadsColumns, WritesTables
 from landfall.formats.merging import Mask
 from landfall.formats.parquet.float_bounds import FloatBounds
@@ -63,10 +61,8 @@ def _held(source: BinaryIO) -> Iterator[tuple[BinaryIO, bytes | mmap]]:
     if len(first) < _SMALL_BYTES:
         yield io.BytesIO(first), first
         return
-    with tempfile.TemporaryFile() as file:
-        file.write(first)
+    with copied(source, begun=first) as file:
         del first
-        shutil.copyfileobj(source, file)
         file.flush()
         with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
             yield file, data
