@@ -94,7 +94,7 @@ def healthy(partitions: int = 3) -> Status:
 
 
 def publisher(name: str, blocked: str = "", message: str = "") -> PublisherStatus:
-    """A publisher that is two slots behind."""
+    """A publisher with a lag of two slots."""
     return PublisherStatus(
         name=name,
         type="Iceberg",
@@ -161,19 +161,19 @@ def post(board: StatusBoard, status: Status) -> None:
 
 
 def add_hours(board: StatusBoard, status: Status, hours: float = 2) -> None:
-    """Let the history have points of these hours, with a driver that fell behind and caught up."""
+    """Let the history have points of these hours, with a lag that grew and went."""
     count = int(hours * 240)
     for number in range(count):
         share = number / count
         landed = int(1_000_000 * share)
         point = Point.of(status, NOW - timedelta(hours=hours * (1 - share)))
-        behind = max(0.0, 1 - abs(share - 0.4) * 5)
+        peak = max(0.0, 1 - abs(share - 0.4) * 5)
         board.history.add(
             replace(
                 point,
-                lag_seconds=60 + 600 * behind,
-                lag_records=int(1200 + 90_000 * behind),
-                overdue_seconds=300 * behind,
+                lag_seconds=60 + 600 * peak,
+                lag_records=int(1200 + 90_000 * peak),
+                overdue_seconds=300 * peak,
                 landed_records=landed,
                 input_bytes=250 * landed,
                 dead_lettered=landed // 500,

@@ -322,8 +322,8 @@ def _dated(guess: Guess, document: Document, sample: Sample, tried: Sequence[Tri
         candidates = _candidates(rows)
     found = []
     for candidate in candidates:
-        dated, behind = _dated_by(candidate, {}, guess, document, sample)
-        count = len(behind)
+        dated, ages = _dated_by(candidate, {}, guess, document, sample)
+        count = len(ages)
         if lands / 2 <= count < lands:
             # Some records may lack the field.
             lenient, more = _dated_by(
@@ -332,7 +332,7 @@ def _dated(guess: Guess, document: Document, sample: Sample, tried: Sequence[Tri
             if len(more) > count:
                 dated, count = lenient, len(more)
         if count and count >= ENOUGH * lands:
-            middle = median_low(behind)
+            middle = median_low(ages)
             order = (count < lands, middle < -_AHEAD, candidate.tier, middle > _OLD, candidate.rank)
             found.append((order, dated))
     return min(found, key=lambda ranked: ranked[0])[1] if found else guess
@@ -354,11 +354,11 @@ def _dated_by(
     )
     made = dated.applied(document)
     made["spec"]["route"] = {"pattern": _BY_MINUTE}
-    behind = [_behind(record) for record in sample.tried(made) if record.trial.fate is Fate.LANDS]
-    return dated, [time for time in behind if time is not None and abs(time) <= candidate.far]
+    ages = [_age(record) for record in sample.tried(made) if record.trial.fate is Fate.LANDS]
+    return dated, [time for time in ages if time is not None and abs(time) <= candidate.far]
 
 
-def _behind(record: TriedRecord) -> timedelta | None:
+def _age(record: TriedRecord) -> timedelta | None:
     """How long before Kafka's timestamp a record is dated; None if a time is out of reach."""
     try:
         time = datetime.strptime(record.trial.detail, _MINUTE).replace(tzinfo=UTC)
