@@ -22,11 +22,11 @@ from dev.docs.files import MAKERS
 from landfall import registry
 from landfall.api import contract
 from landfall.api.contract import DriverPhase, ExitCode
+from landfall.api.editor_schemas import schema_text
 from landfall.api.group_file import expand
 from landfall.api.next_steps import NEXT_STEPS, TRUNCATED_STEP
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.api.verbs import VERB_PATHS
-from landfall.cli.author.schema import schema_text
 from landfall.errors import Reason
 from landfall_operator.api import backfill
 from landfall_operator.api.change_impact import FIELDS
@@ -326,7 +326,7 @@ def _in_editors(resource: dict[str, Any]) -> list[str]:
 
 @cache
 def _editor_schema(kind: str) -> jsonschema_rs.Validator:
-    return jsonschema_rs.validator_for(json.loads(schema_text(f"{kind.lower()}.schema.json")))
+    return jsonschema_rs.validator_for(json.loads(schema_text(kind)))
 
 
 def _laid_over(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from landfall.api.editor_schemas import MADE_BY
 from landfall.api.spec.stores import PLACE_SECTIONS
 from landfall.api.values import GROUP_NAME
 from landfall_operator.api import backfill, backfill_crd, crd
@@ -70,7 +71,7 @@ def editor_schema(kind: str) -> Schema:
     }
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "$comment": f"Made by `landfall schema {kind}`.",
+        "$comment": f"{MADE_BY}{kind}`.",
         "title": kind,
         **_each_once(made),
     }
@@ -202,11 +203,6 @@ def _referring(node: Schema, names: Mapping[str, str], definitions: Schema) -> S
 def to_json(kind: str) -> str:
     """The schema as ``landfall schema`` prints it."""
     return json.dumps(editor_schema(kind), indent=1, ensure_ascii=False) + "\n"
-
-
-def file_name(kind: str) -> str:
-    """The name of its file in ``landfall/api/schemas``."""
-    return f"{kind.lower()}.schema.json"
 
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from rich.markup import escape
 
 from landfall.api import group_file
 from landfall.api.contract import ExitCode
+from landfall.api.editor_schemas import MADE_BY, file_name, schema_text
 from landfall.api.group_text import as_yaml, group_name
 from landfall.api.spec import ConsumerGroup, parse_group
 from landfall.cli.author.guess import NOTHING_KNOWN, Guess, Sample, chosen, has_schema_ids
-from landfall.cli.author.schema import MADE_BY, SCHEMA, schema_text
 from landfall.cli.author.tried import TrialOutcomes
 from landfall.cli.author.try_records import RecordFile, Wish, from_log
 from landfall.cli.group_store import explain_kafka
@@ -31,6 +31,7 @@ from landfall.logs import visible
 from landfall.pipeline.records import Records
 from landfall.task.trial import Fate
 
+_KIND = "ConsumerGroup"
 SAMPLE = 50
 """How many of the first and of the last records are examined."""
 _MORE = """\
@@ -123,7 +124,7 @@ def _draft(arguments: argparse.Namespace) -> GroupDraft:
         kafka["properties"] = dict(arguments.properties)
     document: Document = {
         "apiVersion": "landfall.dev/v1alpha1",
-        "kind": "ConsumerGroup",
+        "kind": _KIND,
         "metadata": {"name": arguments.name or group_name(arguments.topic)},
         "spec": {
             "source": {"kafka": kafka},
@@ -257,9 +258,9 @@ def _guess(draft: GroupDraft, sample: Sample, arguments: argparse.Namespace) -> 
 
 def _with_schema(folder: Path) -> Path:
     """The schema for editors in a folder, which is written unless it is another program's."""
-    path = folder / SCHEMA
+    path = folder / file_name(_KIND)
     if not path.exists() or MADE_BY in path.read_text("utf-8", errors="replace"):
-        _write(path, schema_text(SCHEMA))
+        _write(path, schema_text(_KIND))
     return path
 
 
