@@ -15,7 +15,7 @@ import pytest
 from landfall import registry
 from landfall.api.spec.parsing import _SECTIONS
 from landfall.cli.parser import parser
-from landfall.publish.building import PUBLISHERS
+from landfall.publish.building import BUILT_IN
 from tests.support.pages.markdown import ROOT, pages
 
 NEGATIVE = re.compile(
@@ -53,7 +53,7 @@ def features() -> frozenset[str]:
     """The words for what exists: commands, sections of the spec, built-in stages, publishers."""
     root = parser()
     (commands,) = (a for a in root._actions if isinstance(a, argparse._SubParsersAction))
-    stages = {*registry.DECODERS, *registry.TRANSFORMS, *PUBLISHERS}
+    stages = {*registry.DECODERS, *registry.TRANSFORMS, *BUILT_IN}
     return frozenset({*commands.choices, *_SECTIONS, *stages, *VERBS})
 
 

@@ -1,6 +1,7 @@
 """Builds the publishers that a group's spec names."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 
 from landfall.api.column_names import entry_problems
@@ -13,37 +14,63 @@ from landfall.publish.context import Context
 from landfall.registry import import_class, spec_errors
 from landfall.store import Store
 
-PUBLISHERS: Mapping[str, str] = {
-    "Success": "landfall.publish.success:Success",
-    "Hive": "landfall.publish.catalog.hive:Hive",
-    "Glue": "landfall.publish.catalog.glue:Glue",
-    "Iceberg": "landfall.publish.iceberg:Iceberg",
-    "Delta": "landfall.publish.delta:Delta",
-    "BigQuery": "landfall.publish.bigquery:BigQuery",
-    "Kafka": "landfall.publish.events.kafka:KafkaEvents",
-    "Webhook": "landfall.publish.events.webhook:Webhook",
-    "OpenLineage": "landfall.publish.events.openlineage:OpenLineage",
-    "Airflow": "landfall.publish.events.airflow:Airflow",
-}
-"""The module with the class of each built-in type."""
 
-_PACKAGES: Mapping[str, str] = {
-    "Iceberg": "pyiceberg",
-    "Delta": "deltalake",
-    "Hive": "pymetastore",
-    "BigQuery": "google.cloud.bigquery",
-    "OpenLineage": "openlineage",
-}
-"""Packages that types need, from an extra of the same name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltInType:
+    """A type of publisher that Landfall brings along.
 
-_FOLLOW_REPLACEMENTS = frozenset(
-    {"Success", "Hive", "Glue", "Delta", "Iceberg", "Kafka", "Webhook", "OpenLineage", "Airflow"}
-)
-"""Types whose destinations stay correct when objects are replaced."""
-_TABLES_OF_FILES = frozenset({"Iceberg", "Delta", "Hive", "Glue"})
-"""Types whose tables consist of the landed files, which they and their readers open."""
+    Attributes:
+        path: the module and the class.
+        package: what its module imports and only its extra installs; the extra has the type's name
+            in small letters. None if nothing.
+        has_tables: whether its destination has tables.
+        of_files: whether these consist of the landed files, which they and their readers open.
+        follows_replacements: whether its destination stays correct when objects are replaced.
+    """
+
+    path: str
+    package: str | None = None
+    has_tables: bool = False
+    of_files: bool = False
+    follows_replacements: bool = True
+
+
+BUILT_IN: Mapping[str, BuiltInType] = {
+    "Success": BuiltInType(path="landfall.publish.success:Success"),
+    "Hive": BuiltInType(
+        path="landfall.publish.catalog.hive:Hive",
+        package="pymetastore",
+        has_tables=True,
+        of_files=True,
+    ),
+    "Glue": BuiltInType(path="landfall.publish.catalog.glue:Glue", has_tables=True, of_files=True),
+    "Iceberg": BuiltInType(
+        path="landfall.publish.iceberg:Iceberg",
+        package="pyiceberg",
+        has_tables=True,
+        of_files=True,
+    ),
+    "Delta": BuiltInType(
+        path="landfall.publish.delta:Delta", package="deltalake", has_tables=True, of_files=True
+    ),
+    "BigQuery": BuiltInType(
+        path="landfall.publish.bigquery:BigQuery",
+        package="google.cloud.bigquery",
+        has_tables=True,
+        follows_replacements=False,
+    ),
+    "Kafka": BuiltInType(path="landfall.publish.events.kafka:KafkaEvents"),
+    "Webhook": BuiltInType(path="landfall.publish.events.webhook:Webhook"),
+    "OpenLineage": BuiltInType(
+        path="landfall.publish.events.openlineage:OpenLineage", package="openlineage"
+    ),
+    "Airflow": BuiltInType(path="landfall.publish.events.airflow:Airflow"),
+}
+"""The types of ``spec.publish`` that are no plug-ins, by name."""
+
+_PATHS: Mapping[str, str] = {name: kind.path for name, kind in BUILT_IN.items()}
 _READABLE = ("s3", "file")
-"""The schemes of output roots whose files they can open."""
+"""The schemes of output roots whose files tables and their readers can open."""
 
 
 def check_publishers(group: ConsumerGroup, store: Store) -> None:
@@ -80,8 +107,8 @@ def publisher(
         Stalled: SPEC_INVALID; the message starts with the path of the field.
     """
     field = f"spec.publish[{group.spec.publish.index(entry)}]"
-    package = _PACKAGES.get(entry.type)
-    if package and not _is_installed(package):
+    built_in = BUILT_IN.get(entry.type)
+    if built_in and built_in.package and not _is_installed(built_in.package):
         extra = entry.type.lower()
         raise Stalled(
             Reason.SPEC_INVALID,
@@ -89,14 +116,14 @@ def publisher(
             f"{how_to_install(extra)}, or take an image that is built with PUBLISHERS=yes",
         )
     url = group.spec.output.url
-    if entry.type in _TABLES_OF_FILES and url.partition("://")[0] not in _READABLE:
+    if built_in and built_in.of_files and url.partition("://")[0] not in _READABLE:
         raise Stalled(
             Reason.SPEC_INVALID,
             f"{field}.type: {entry.type} makes tables of files in s3:// and file://, not in {url}",
         )
     if problems := entry_problems(group, entry):
         raise Stalled(Reason.SPEC_INVALID, problems[0])
-    kind: PublisherType = import_class(f"{field}.type", "publisher", entry.type, PUBLISHERS)
+    kind: PublisherType = import_class(f"{field}.type", "publisher", entry.type, _PATHS)
     with spec_errors(field):
         return kind.of(entry.options, Context(group, entry, lane, store))
 
@@ -115,11 +142,17 @@ def replacement_problems(group: ConsumerGroup) -> list[str]:
     ]
 
 
+def has_tables(name: str) -> bool:
+    """Return whether destinations of a type may have tables; a plug-in shows it once built."""
+    built_in = BUILT_IN.get(name)
+    return built_in is None or built_in.has_tables
+
+
 def _follows_replacements(field: str, name: str) -> bool:
-    if name in PUBLISHERS:  # without the packages that only its module needs
-        return name in _FOLLOW_REPLACEMENTS
+    if name in BUILT_IN:  # without the packages that only its module needs
+        return BUILT_IN[name].follows_replacements
     return bool(
-        getattr(import_class(field, "publisher", name, PUBLISHERS), "follows_replacements", False)
+        getattr(import_class(field, "publisher", name, _PATHS), "follows_replacements", False)
     )
 
 

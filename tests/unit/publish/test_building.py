@@ -7,7 +7,7 @@ import pytest
 from landfall.api.spec.publish import PUBLISHERS as NAMES
 from landfall.errors import Reason, Stalled
 from landfall.publish import building
-from landfall.publish.building import PUBLISHERS, check_publishers
+from landfall.publish.building import BUILT_IN, check_publishers
 from landfall.store.memory import MemoryStore
 from tests.support.driver.fakes import group
 from tests.support.publishers.played_publisher import PLAYED
@@ -21,15 +21,15 @@ def refusal(kind: str, **options: object) -> str:
     return str(raised.value)
 
 
-def test_every_type_of_the_spec_has_a_class_and_every_package_a_type() -> None:
-    assert tuple(PUBLISHERS) == NAMES
-    assert building._PACKAGES.keys() <= PUBLISHERS.keys()
-    for path in PUBLISHERS.values():
-        module, _, name = path.partition(":")
+def test_every_type_of_the_spec_has_a_class() -> None:
+    assert tuple(BUILT_IN) == NAMES
+    for built_in in BUILT_IN.values():
+        module, _, name = built_in.path.partition(":")
         assert hasattr(import_module(module), name)
+        assert built_in.has_tables or not built_in.of_files
 
 
-@pytest.mark.parametrize("kind", building._PACKAGES)
+@pytest.mark.parametrize("kind", [name for name in BUILT_IN if BUILT_IN[name].package])
 def test_a_package_that_is_not_installed_is_named_with_its_extra(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,7 +46,7 @@ def test_a_plug_in_is_imported_and_its_options_are_checked() -> None:
     assert "cannot import publisher" in refusal("tests.nothing:There")
 
 
-@pytest.mark.parametrize("kind", sorted(building._TABLES_OF_FILES))
+@pytest.mark.parametrize("kind", [name for name in BUILT_IN if BUILT_IN[name].of_files])
 @pytest.mark.parametrize(
     "url", ["abfss://logs@account.dfs.core.windows.net/parsed", "gs://logs/parsed", "mine://logs"]
 )

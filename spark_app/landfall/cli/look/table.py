@@ -18,12 +18,9 @@ from landfall.errors import LandfallError, Stalled
 from landfall.lane.replacements import applied_by, read_replaced
 from landfall.ledger import State
 from landfall.publish import DueObjects
-from landfall.publish.building import publisher
+from landfall.publish.building import has_tables, publisher
 from landfall.publish.context import Context
 from landfall.publish.health import Details, HasTables, Question, TableHealth
-
-_TABLES = frozenset({"Iceberg", "Delta", "Hive", "Glue", "BigQuery"})
-"""Built-in types whose destinations have tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +116,7 @@ def read_tables(opened: GroupStore, names: Sequence[str], now: datetime) -> Grou
     Raises:
         Stalled, Retry, NothingToCheck: as ``table``.
     """
-    entries = [entry for entry in opened.publishers(names) if names or _has_tables(entry)]
+    entries = [entry for entry in opened.publishers(names) if names or has_tables(entry.type)]
     if not entries:
         raise console.NothingToCheck(f"the group {opened.name} publishes no tables")
     state = opened.lane.read()
@@ -134,10 +131,6 @@ def read_tables(opened: GroupStore, names: Sequence[str], now: datetime) -> Grou
         small_bytes=small,
         publishers=tuple(_publisher(opened, entry, state, question) for entry in entries),
     )
-
-
-def _has_tables(entry: PublisherEntry) -> bool:
-    return entry.type in _TABLES or ":" in entry.type
 
 
 def _retired(opened: GroupStore, state: State) -> tuple[DueObjects, ...]:
