@@ -27,7 +27,7 @@ from tests.support.kafka.broker import Broker
 
 FLUSH_SECONDS = 0.5
 """Seconds between two writes to the ledger's file."""
-FINISH_SECONDS = 180
+FINISH_SECONDS = 300
 """Seconds that all writers have to finish."""
 
 

@@ -5,9 +5,12 @@
 it is committed or aborted, at once or after a while, or its producer, a process of its own, is
 killed in the middle; then the next producer with the same transactional id fences the killed one
 and aborts what it left open. While a broker is away both wait, and librdkafka delivers what it has
-queued in order when the broker is back.
+queued in order when the broker is back. After some restarts of a broker librdkafka delivers nothing
+any more: it waits for answers that never come. A producer that is stuck for so long is replaced,
+and the numbers that it has queued stay in doubt.
 """
 
+import math
 import random
 import signal
 import subprocess
@@ -36,6 +39,8 @@ _MAX_KILLED_NUMBERS = 1000
 """Numbers that a producer to be killed gets on its command line."""
 _CALL_TIMEOUT = 5
 """Seconds of one attempt of a transactional call."""
+STUCK_SECONDS = 120
+"""A producer that can do nothing for so long is replaced; brokers are away for less."""
 _QUEUED_KBYTES = 64 * 1024
 
 
@@ -118,6 +123,7 @@ class Writer:
     Attributes:
         topic_name: the topic's name in full, with the load's prefix.
         share: of the load's rate.
+        patience: seconds after which a producer that can do nothing is replaced.
         stopping: set when the writer is to finish.
         error: what ended the thread, if it failed.
     """
@@ -129,6 +135,7 @@ class Writer:
     ledger: ProducerLedger
     pace: Pace
     rng: random.Random
+    patience: float = STUCK_SECONDS
     counts: WriterCounts = field(default_factory=WriterCounts)
     stopping: threading.Event = field(default_factory=threading.Event)
     error: BaseException | None = None
@@ -164,22 +171,37 @@ class Writer:
     def send(
         self, producer: Producer, on_delivery: Callable[[int, Any], None] | None = None
     ) -> int:
-        """Queue the next record, waiting while the queue is full, and return its number."""
+        """Queue the next record, waiting while the queue is full, and return its number.
+
+        Raises:
+            KafkaException: the producer cannot be used any more, or is stuck.
+        """
         number = self.ledger.next_number(self.topic_name)
         identity = Identity(self.topic_name, number)
         made = record(identity, self.topic, self.rng, self.pace.event_time)
         report = partial(_report, number, on_delivery) if on_delivery else None
-        produce(producer, self.topic_name, made, report)
+        produce(producer, self.topic_name, made, report, self.patience)
         self.counts.sent += 1
         self.counts.bytes += made.size
         return number
 
 
 def produce(
-    producer: Producer, topic: str, record: Record, on_delivery: Callable[..., None] | None
+    producer: Producer,
+    topic: str,
+    record: Record,
+    on_delivery: Callable[..., None] | None,
+    patience: float = math.inf,
 ) -> None:
-    """Queue a record at a producer, waiting while its queue is full."""
+    """Queue a record at a producer, waiting while its queue is full.
+
+    Raises:
+        KafkaException: it was full for so many seconds.
+    """
+    until = time.monotonic() + patience
     while not _try_produce(producer, topic, record, on_delivery):
+        if time.monotonic() > until:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "the queue stays full"))
         producer.poll(TICK)
 
 
@@ -245,8 +267,8 @@ class TransactionalWriter(Writer):
         # Every end comes once first, so that a short run has them all; later ones are drawn.
         first = self.rng.sample(list(TransactionEnd), len(TransactionEnd))
         while not self.stopping.is_set():
-            if producer is None:
-                producer = self._next_producer()
+            if producer is None and (producer := self._next_producer()) is None:
+                continue
             end = first.pop() if first else self.rng.choices([*WEIGHTS], [*WEIGHTS.values()])[0]
             try:
                 if end is TransactionEnd.KILL:
@@ -258,10 +280,16 @@ class TransactionalWriter(Writer):
                 usable = False  # the transaction could not begin
             producer = producer if usable else None
 
-    def _next_producer(self) -> Producer:
-        """Create a producer; it fences the former one of its id and aborts what that left open."""
+    def _next_producer(self) -> Producer | None:
+        """Create a producer; it fences the former one of its id and aborts what that left open.
+
+        None if it is stuck.
+        """
         producer = create_producer(self.bootstrap, {"transactional.id": self.transactional_id})
-        retry(producer.init_transactions)
+        try:
+            retry(producer.init_transactions, self.patience)
+        except KafkaException:
+            return None
         return producer
 
     def _write_transaction(self, producer: Producer, end: TransactionEnd) -> bool:
@@ -288,7 +316,7 @@ class TransactionalWriter(Writer):
 
     def _commit(self, producer: Producer, numbers: Sequence[int], end: TransactionEnd) -> bool:
         try:
-            retry(producer.commit_transaction)
+            retry(producer.commit_transaction, self.patience)
         except KafkaException as error:
             if error.args[0].txn_requires_abort():
                 return self._abort(producer, numbers)
@@ -306,7 +334,7 @@ class TransactionalWriter(Writer):
         No commit was requested, or it was refused, so the transaction can never be committed.
         """
         try:
-            retry(producer.abort_transaction)
+            retry(producer.abort_transaction, self.patience)
         except KafkaException:
             self._record_end(Fate.ABORTED, numbers, end)
             return False
@@ -355,12 +383,17 @@ class TransactionalWriter(Writer):
             self.counts.aborted += len(numbers)
 
 
-def retry(call: Callable[[float], T]) -> T:
-    """Repeat a transactional call while its error is retriable, as while the broker is away."""
+def retry(call: Callable[[float], T], patience: float = math.inf) -> T:
+    """Repeat a transactional call while its error is retriable, as while the broker is away.
+
+    Raises:
+        KafkaException: another error, or a retriable one after so many seconds.
+    """
+    until = time.monotonic() + patience
     while True:
         try:
             return call(_CALL_TIMEOUT)
         except KafkaException as error:
-            if not error.args[0].retriable():
+            if not error.args[0].retriable() or time.monotonic() > until:
                 raise
             time.sleep(TICK)
