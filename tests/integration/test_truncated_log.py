@@ -19,6 +19,8 @@ from landfall.source import LastRead
 from landfall.source.reader import KafkaReader
 from tests.support.kafka.broker import Broker
 
+pytestmark = pytest.mark.xdist_group("truncated")  # one fixture for all
+
 TP = TopicPartition("t", 0)
 KEPT, LOST, AGAIN = 100, 100, 150
 """Records that both copies of the log have, that only the first has, and that only the second."""
