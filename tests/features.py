@@ -78,6 +78,7 @@ FEATURES = {
     "readers": (
         *("reading", "readers", "landed", "scan", "hadoop_reads", "what_counts"),
         "test_tail",
+        "objects/test_sql",
     ),
     "schedules": ("schedul", "clock", "short_lives", "hourly"),
     "schemas": ("schema",),

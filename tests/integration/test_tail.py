@@ -1,6 +1,7 @@
 """Looks at landed rows and their tail, while a producer produces and a driver lands."""
 
 import re
+import shlex
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,9 @@ import yaml
 from pyspark.sql import SparkSession
 
 import landfall
+from landfall.api.contract import ExitCode
 from landfall.api.spec import parse_group
+from landfall.cli import main
 from landfall.errors import Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.reading import Scan
@@ -24,6 +27,7 @@ pytestmark = pytest.mark.xdist_group("spark")
 LOOKS = 50
 PAGE = Path(__file__).parents[2] / "docs/guides/reading.md"
 EXAMPLE = re.compile(r"^```python\n(?P<code>[^`]*tail=True.*?)^```$", re.MULTILINE | re.DOTALL)
+QUERY = re.compile(r"^landfall (?P<arguments>sql .*--tail .*)$", re.MULTILINE)
 SPEC = {
     "output": {"format": "Parquet"},  # the envelope of each record, with its offset
     "decode": {"format": "Raw"},
@@ -111,7 +115,7 @@ def test_what_expires_before_it_is_read_fails_the_read(scene: Scene, tmp_path: P
         scan.to_arrow()
 
 
-def test_the_example_of_the_page_runs(
+def test_the_examples_of_the_page_run(
     scene: Scene, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = scene.topic()
@@ -120,14 +124,20 @@ def test_the_example_of_the_page_runs(
     scene.kafka.produce(topic, events(range(10, 15)))
     scene.file(tmp_path)
     monkeypatch.chdir(tmp_path)
-    example = EXAMPLE.search(PAGE.read_text())
+    example, query = (of.search(PAGE.read_text()) for of in (EXAMPLE, QUERY))
     assert example is not None
+    assert query is not None
 
     exec(example["code"].replace('scan("clicks"', f'scan("{topic}"'), {})
 
     counted, rows = capfd.readouterr().out.splitlines()[-2:]
     assert "[10, 15)" in counted.replace("start=10, end=15", "[10, 15)")
     assert sorted(eval(rows)) == [("landed", 10), ("tail", 5)]
+
+    words = shlex.split(query["arguments"].replace("FROM clicks", f'FROM "{topic}"'))
+    assert main(words) == ExitCode.OK
+    shown = [line.split() for line in capfd.readouterr().out.splitlines()]
+    assert sorted(shown) == [["_landfall_source", "count_star()"], ["landed", "10"], ["tail", "5"]]
 
 
 def test_spark_reads_both_halves(scene: Scene, tmp_path: Path, spark: SparkSession) -> None:  # noqa: F811

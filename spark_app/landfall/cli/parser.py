@@ -33,6 +33,7 @@ from landfall.cli.objects import (
     add_locate,
     add_manifest,
     add_scan,
+    add_sql,
     add_verify,
 )
 
@@ -94,6 +95,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "locate": "objects.locate:locate",
         "cat": "objects.cat:cat",
         "manifest": "objects.manifest:manifest",
+        "sql": "objects.sql:sql",
     },
     "check what landed": {
         "fsck": "objects.fsck:fsck",
@@ -153,6 +155,7 @@ _ENDS: Mapping[str, frozenset[ExitCode]] = {
     "locate": _OF_SERVERS | {ExitCode.FAULT},
     "cat": _OF_SERVERS,
     "manifest": _OF_SERVERS | {ExitCode.NOTHING},
+    "sql": _OF_SERVERS | {ExitCode.NOTHING},
     "audit": _OF_READERS | {ExitCode.UNCHECKED},
 }
 """How a command can end, by its words, or else by its first word, or else by its purpose."""
@@ -180,7 +183,7 @@ def parser() -> argparse.ArgumentParser:
         add(new)
     for add in (add_init, add_explain, add_try, add_schema, add_publish, add_manifest, add_scan):
         add(new)
-    for add in (add_table, add_log, add_ls, add_top, add_verbs):
+    for add in (add_table, add_log, add_ls, add_top, add_sql, add_verbs):
         add(new)
     add_files(new, nested)
     add_backfill(new, nested)

@@ -7,8 +7,9 @@ same rows to every reader at any time, and a driver that lands meanwhile changes
 
 ``files`` chooses, also by the times of output partitions, ``specs`` knows how objects were made,
 ``objects`` fetches them, ``rows`` makes rows of them, ``manifests`` lists them for engines.
-``tail_plan`` and ``tail`` add Kafka's records that have not landed, if a scan asks for them; only
-then is the Kafka client imported. ``pyspark_landfall`` makes this a source of Spark.
+``datasets`` lets DuckDB choose columns and folders, ``queries`` answers SQL by it. ``tail_plan``
+and ``tail`` add Kafka's records that have not landed, if a scan asks for them; only then is the
+Kafka client imported. ``pyspark_landfall`` makes this a source of Spark.
 """
 
 from landfall.reading.files import Choice, File

@@ -110,14 +110,18 @@ class LandedGroup:
         """
         return self._lane.read().seq
 
-    def topics(self) -> list[str]:
-        """The topics that have visible objects, sorted.
+    def topics(self, *, tail: bool = False) -> list[str]:
+        """The topics that have visible objects, sorted; with ``tail`` also those that may have one.
 
         Raises:
             Stalled, Retry: as ``slot``.
         """
         _ = self.slot
-        return sorted(self._files)
+        found = {*self._files}
+        if tail:
+            found |= {tp.topic for tp in self._follower.state.members}
+            found |= {*self._present.source.topics} if self._present else set()
+        return sorted(found)
 
     def scan(
         self,

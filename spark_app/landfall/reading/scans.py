@@ -198,9 +198,21 @@ class Scan:
         Raises:
             Stalled, Retry: as ``schema``, and as ``RowSource.batches`` and ``tail_batches``.
         """
-        source = self.source
-        yield from source.batches(self._store, self._files)
-        if self.tail is not None:
+        yield from self.batches_of(self._files, self.schema.names, tail=True)
+
+    def batches_of(
+        self, files: Sequence[File], columns: Sequence[str], *, tail: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Some columns of the rows of some of its files, and of its tail if that is asked for.
+
+        Raises:
+            KeyError: there is no such column.
+            Stalled, Retry: as ``to_batches``.
+        """
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        source = replace(self.source, schema=schema)
+        yield from source.batches(self._store, files)
+        if tail and self.tail is not None:
             yield from source.tail_batches(self.tail)
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -214,11 +226,14 @@ class Scan:
     def to_duckdb(self, connection: "duckdb.DuckDBPyConnection", name: str) -> None:
         """Make the rows a view of a DuckDB connection, which reads them again for each query.
 
+        A query reads the columns that it needs, of the files in folders that its ``WHERE`` admits.
+
         Raises:
             Stalled, Retry: as ``schema``; what goes wrong later is an error of DuckDB.
         """
-        _ = self.schema
-        connection.register(name, self)
+        from landfall.reading.datasets import ScanDataset  # noqa: PLC0415  # heavy, and for this
+
+        connection.register(name, ScanDataset(self))
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows for any library that takes Arrow streams (Arrow's PyCapsule interface)."""

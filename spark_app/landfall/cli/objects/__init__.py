@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from landfall.cli.options import NewCommand, add_group, add_json, add_report_options, add_topics
-from landfall.cli.values import anchor, natural, time
+from landfall.cli.values import anchor, key_and_value, natural, time
 
 
 def add_locate(new: NewCommand) -> None:
@@ -295,3 +295,71 @@ def add_scan(new: NewCommand) -> None:
         "may be repeated",
     )
     add_json(command)
+
+
+_ABOUT_SQL = """\
+Answer a query in DuckDB's SQL. Each topic is a table that has the rows of its landed objects, each
+row once, at the ledger's last slot; objects of other programs, uploads that were never committed
+and dead letters are in none. Quote the name of a topic with a dot or a dash: "web.clicks". With
+--tail, tables also have Kafka's records that have not landed yet, up to where Kafka ends now.
+
+Only the columns that the query needs are read, of objects in folders that its WHERE admits. To know
+the columns, the footers of all objects are read; --output-partition, --where, --from and --until
+choose fewer objects. Rows of JSON objects have one column, value: value->>'$.user.id' is a field.
+Times are in UTC. A query may read files, and COPY (SELECT …) TO 'file.parquet' writes one. It needs
+the extra sql.
+
+examples:
+  landfall sql group.yaml 'SELECT dt, count(*) FROM clicks GROUP BY dt ORDER BY dt'
+  landfall sql group.yaml --where dt=2026-11-21 'SELECT * FROM clicks LIMIT 5' --json
+  landfall sql group.yaml --tail 'SELECT _landfall_source, count(*) FROM clicks GROUP BY ALL'
+  landfall sql group.yaml "COPY (SELECT id, name FROM clicks) TO 'clicks.parquet'"
+"""
+
+
+def add_sql(new: NewCommand) -> None:
+    """Add the command."""
+    command = new("sql", "answer a query over landed rows, and Kafka's tail", _ABOUT_SQL)
+    add_group(command)
+    command.add_argument("query", metavar="QUERY", help="one statement of DuckDB's SQL")
+    command.add_argument(
+        "--tail",
+        action="store_true",
+        help="read Kafka's records that have not landed, too, as the rows that they will be",
+    )
+    command.add_argument(
+        "--output-partition",
+        default="",
+        metavar="FOLDERS",
+        help="only this output partition, or those below these folders; * stands for any text",
+    )
+    command.add_argument(
+        "--where",
+        type=key_and_value,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="only folders NAME=VALUE; may be repeated, also for several values of a name",
+    )
+    command.add_argument(
+        "--from",
+        dest="start",
+        type=time,
+        metavar="TIME",
+        help="only output partitions that may hold event times from here on; UTC if it has no "
+        "time zone",
+    )
+    command.add_argument(
+        "--until", type=time, metavar="TIME", help="only output partitions of earlier times"
+    )
+    command.add_argument(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="MODULE:NAME",
+        help="import this format if a former spec names it, which lies in the bucket; "
+        "may be repeated",
+    )
+    printed = command.add_mutually_exclusive_group()
+    printed.add_argument("--json", action="store_true", help="print each row as a line of JSON")
+    printed.add_argument("--csv", action="store_true", help="print all rows as CSV")
