@@ -139,6 +139,11 @@ class Sample:
         return [key for records in self.chunks for key in records.keys.to_pylist() if key]
 
     @property
+    def has_headers(self) -> bool:
+        """Return whether a record has headers."""
+        return any(any(records.headers.to_pylist()) for records in self.chunks)
+
+    @property
     def size(self) -> int:
         """How many records there are."""
         return sum(map(len, self.chunks))

@@ -6,7 +6,7 @@ would land the records land all of them. The written file has passed ``landfall 
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,7 @@ from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import TopicPartition
 from landfall.logs import visible
 from landfall.pipeline.records import Records
+from landfall.registry import output_format
 from landfall.task.trial import Fate
 
 _KIND = "ConsumerGroup"
@@ -251,9 +252,24 @@ def _guess(draft: GroupDraft, sample: Sample, arguments: argparse.Namespace) -> 
             f"{seen}: in no form that init knows; payloads land byte for byte, dated by Kafka; see "
             "the docs for Regex, Thrift and other decoders"
         )
+    if parts := " and ".join(_left_out(draft, sample)):
+        draft.notes.append(
+            f"{parts} are in no row: decode.key and decode.headerColumns make columns of them, and "
+            "format Parquet without columns has them whole"
+        )
     outcomes = sample.outcomes(draft.document)
     draft.notes.append(f"tried {outcomes}")
     return outcomes
+
+
+def _left_out(draft: GroupDraft, sample: Sample) -> Iterator[str]:
+    """Name what the records have and rows do not."""
+    spec = parse_group(group_file.expand(draft.document, os.environ)).spec
+    wanted = output_format(spec.output).wanted
+    if sample.keys and not wanted.keys and spec.decode.key is None:
+        yield "keys"
+    if sample.has_headers and not wanted.headers:
+        yield "headers"
 
 
 def _with_schema(folder: Path) -> Path:

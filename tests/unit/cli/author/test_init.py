@@ -5,11 +5,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 import yaml
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
+from landfall.ledger.offsets import TopicPartition
+from landfall.pipeline.records import HEADERS, of_columns
 
 NOW = int(time.time() * 1000)
 Captured = pytest.CaptureFixture[str]
@@ -197,7 +201,6 @@ def test_a_topic_is_looked_at(
 ) -> None:
     def sample(log: object, reader: object, wish: Any) -> list[Any]:
         from landfall.cli.author.try_records import RecordFile
-        from landfall.ledger.offsets import TopicPartition
 
         (folder / "in").write_text('{"at": "2026-11-21T05:00:00Z"}\n')
         file = RecordFile(folder / "in", "text", NOW)
@@ -213,6 +216,49 @@ def test_a_topic_is_looked_at(
     assert group["spec"]["source"]["kafka"]["bootstrapServers"] == "${LANDFALL_KAFKA}"
     assert group["spec"]["decode"]["timestamp"] == {"field": "at"}
     assert not Path("group.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("key", "headers", "options", "parts"),
+    [
+        (b"k", [], [], "keys are"),
+        (None, [("trace", b"1")], [], "headers are"),
+        (b"k", [("trace", b"1")], [], "keys and headers are"),
+        (b"k", [("trace", b"1")], ["--format", "Parquet"], ""),
+        (None, [], [], ""),
+    ],
+)
+def test_what_records_have_and_rows_do_not_is_named(
+    key: bytes | None,
+    headers: list[tuple[str, bytes]],
+    options: list[str],
+    parts: str,
+    folder: Path,
+    capsys: Captured,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def sample(log: object, reader: object, wish: Any) -> list[Any]:
+        values = pa.array([b'{"id": 1}'], pa.binary())
+        tp, offsets = TopicPartition(wish.topic, 0), np.array([7])
+        return [
+            of_columns(
+                tp,
+                offsets,
+                values,
+                timestamps=np.array([NOW]),
+                keys=pa.array([key], pa.binary()),
+                headers=pa.array([headers], HEADERS),
+            )
+        ]
+
+    monkeypatch.setattr("landfall.cli.author.init.from_log", sample)
+    monkeypatch.setenv("LANDFALL_KAFKA", "127.0.0.1:1")
+
+    assert main(["init", "--topic", "t", "--url", "s3://logs/parsed", *options]) == 0
+
+    said = capsys.readouterr().out
+    assert (f"{parts} in no row: decode.key and" in said) == bool(parts)
+    assert ("in no row" in said) == bool(parts)
 
 
 @pytest.mark.parametrize(
