@@ -8,7 +8,7 @@ import base64
 import os
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -72,6 +72,12 @@ SPECS: Mapping[str, Json] = {
 
 SHORT_TIMEOUTS: Json = {"readTimeout": "5s", "connectTimeout": "3s"}
 """Timeouts of the store that are shorter than a fault, so that the groups notice a silent store."""
+
+
+def pod_logs(pods: Path) -> Iterator[Path]:
+    """Yield the logs of all pods; a pod that goes meanwhile has none."""
+    for folder, _, names in os.walk(pods):
+        yield from (Path(folder, name) for name in names if name.endswith(".log"))
 
 
 @dataclass
@@ -184,7 +190,7 @@ class Environment:
         """Hard-link the logs of all present pods, so that they outlive the pods."""
         kept = self.folder / "logs"
         kept.mkdir(exist_ok=True)
-        for log in (self.place.cluster.home / "log" / "pods").glob("*/*/*.log"):
+        for log in pod_logs(self.place.cluster.home / "log" / "pods"):
             with suppress(FileExistsError, FileNotFoundError):
                 os.link(log, kept / "_".join(log.relative_to(log.parents[2]).parts))
 
