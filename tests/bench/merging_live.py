@@ -271,6 +271,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.merging_live", description=__doc__)
     parser.add_argument("--objects", type=int, default=20_000, help="how many are merged")
     parser.add_argument("--minutes", type=float, default=60.0, help="the longest it may take")
+    parser.add_argument(
+        "--segment-every", type=int, default=5_000, help="records of the ledger in a segment"
+    )
     parser.add_argument("--folder", type=Path, help="where the driver's log stays")
     options = parser.parse_args()
     with TemporaryDirectory() as temporary, servers(STATE / "bench-merging") as ours:
@@ -278,12 +281,14 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         scene = Scene(ours.broker, ours.s3.create_bucket())
         deadline = time.monotonic() + options.minutes * 60
-        return _measure(scene, folder, options.objects, deadline)
+        tuning = {"segmentEvery": options.segment_every}
+        topic = scene.topic(partitions=PARTITIONS)
+        file = scene.file(folder, **SPEC, tuning=tuning)
+        return _measure(scene, topic, file, options.objects, deadline)
 
 
-def _measure(scene: Scene, folder: Path, objects: int, deadline: float) -> int:
-    topic = scene.topic(partitions=PARTITIONS)
-    file = scene.file(folder, **SPEC)
+def _measure(scene: Scene, topic: str, file: Path, objects: int, deadline: float) -> int:
+    folder = file.parent
     rounds = -(-objects // (PARTITIONS * HOURS))
     with running(file, folder / "driver.log"):
         run = Run(scene, topic, deadline, Watch(scene), rounds * PARTITIONS * HOURS)
