@@ -152,12 +152,7 @@ def _add_choice(command: argparse.ArgumentParser) -> None:
         metavar="N",
         help="list what is visible at this slot of the ledger (default: its last)",
     )
-    command.add_argument(
-        "--output-partition",
-        default="",
-        metavar="FOLDERS",
-        help="only this output partition, or those below these folders; * stands for any text",
-    )
+    _add_output_partition(command)
 
 
 def add_fsck(new: NewCommand) -> None:
@@ -274,26 +269,14 @@ def add_scan(new: NewCommand) -> None:
     command.add_argument(
         "--until", type=time, metavar="TIME", help="only objects that were committed before"
     )
-    command.add_argument(
-        "--output-partition",
-        default="",
-        metavar="FOLDERS",
-        help="only this output partition, or those below these folders; * stands for any text",
-    )
+    _add_output_partition(command)
     command.add_argument(
         "--backup",
         type=Path,
         metavar="OTHER.yaml",
         help="compare rows with what today's decoder makes of the payloads that this group landed",
     )
-    command.add_argument(
-        "--plugin",
-        action="append",
-        default=[],
-        metavar="MODULE:NAME",
-        help="import this format if a former spec names it, which lies in the bucket; "
-        "may be repeated",
-    )
+    _add_plugin(command)
     add_json(command)
 
 
@@ -327,12 +310,7 @@ def add_sql(new: NewCommand) -> None:
         action="store_true",
         help="read Kafka's records that have not landed, too, as the rows that they will be",
     )
-    command.add_argument(
-        "--output-partition",
-        default="",
-        metavar="FOLDERS",
-        help="only this output partition, or those below these folders; * stands for any text",
-    )
+    _add_output_partition(command)
     command.add_argument(
         "--where",
         type=key_and_value,
@@ -352,6 +330,22 @@ def add_sql(new: NewCommand) -> None:
     command.add_argument(
         "--until", type=time, metavar="TIME", help="only output partitions of earlier times"
     )
+    _add_plugin(command)
+    printed = command.add_mutually_exclusive_group()
+    printed.add_argument("--json", action="store_true", help="print each row as a line of JSON")
+    printed.add_argument("--csv", action="store_true", help="print all rows as CSV")
+
+
+def _add_output_partition(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--output-partition",
+        default="",
+        metavar="FOLDERS",
+        help="only this output partition, or those below these folders; * stands for any text",
+    )
+
+
+def _add_plugin(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--plugin",
         action="append",
@@ -360,6 +354,3 @@ def add_sql(new: NewCommand) -> None:
         help="import this format if a former spec names it, which lies in the bucket; "
         "may be repeated",
     )
-    printed = command.add_mutually_exclusive_group()
-    printed.add_argument("--json", action="store_true", help="print each row as a line of JSON")
-    printed.add_argument("--csv", action="store_true", help="print all rows as CSV")
