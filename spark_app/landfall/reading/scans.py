@@ -209,8 +209,8 @@ class Scan:
             KeyError: there is no such column.
             Stalled, Retry: as ``to_batches``.
         """
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        source = replace(self.source, schema=schema)
+        fields = [self.schema.field(name) for name in columns]
+        source = replace(self.source, schema=pa.schema(fields, self.schema.metadata))
         yield from source.batches(self._store, files)
         if tail and self.tail is not None:
             yield from source.tail_batches(self.tail)

@@ -360,3 +360,12 @@ def test_reading_needs_neither_kafka_nor_spark(landed: Readable) -> None:
     )
 
     assert not {"confluent_kafka", "pyspark", "rich", "duckdb"} & set(shown.stdout.split())
+
+
+def test_batches_have_the_schema_that_the_scan_was_given(landed: Readable) -> None:
+    landed.land(CLICKS, (FIRST, rows(0, 3))).settle()
+    columns = pa.schema([pa.field("id", pa.int64())], metadata={"made": "by a user"})
+
+    [batch] = landfall.open(landed.url).scan("clicks").with_schema(columns).to_batches()
+
+    assert batch.schema.equals(columns, check_metadata=True)
