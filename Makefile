@@ -12,10 +12,11 @@ PYTEST := $(BIN)/pytest
 CARGO := cargo
 # Without the variable, Material for MkDocs advertises its successor at each build.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
-# Three workers suit two cores, for many tests wait for servers; tests marked with the same xdist_group (Spark's) share one
-# worker, hence one JVM. tests/conftest.py sorts the longest groups first, and xdist must keep that order.
+# Three workers suit two cores, for many tests wait for servers, and four where most do (test-rest). Tests marked with
+# the same xdist_group (Spark's) share one worker, hence one JVM. tests/conftest.py sorts the longest groups first, and
+# xdist must keep that order.
 WORKERS ?= 3
-PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help setup servers tools ready lock audit sbom crds fmt check check-types check-docs check-native check-words check-imports docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite kill-suite pages-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence newcomer chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
@@ -139,6 +140,7 @@ test: ready .venv/spark.jsa check ## Run the checks, and the tests that need lit
 endif
 
 test-rest: export LANDFALL_EXAMPLES ?= full
+test-rest: WORKERS = 4
 test-rest: ready tools ## Run what `make test` leaves out: laws with all inputs, searches for broken rules, tests of commands and pages, all servers, Kubernetes, Helm, other programs' readers
 	@$(PYTEST) $(PARALLEL) -m "not full" --rest-of "$(CORE)" $(if $(LAWS_TRIED),--laws-tried) $(REST) $(LAWS)
 
@@ -182,8 +184,8 @@ files-suite: ready ## Land 100,000 files of other programs, late, half written, 
 lease-suite: ready ## Let takers race for files while they and drivers are killed, on a real store and in Airflow (20 minutes)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_leases.py tests/integration/test_airflow_files.py
 
-kill-suite: ready ## Kill and freeze drivers that hand over and end ranges, and a broker under load (ten minutes)
-	@$(PYTEST) -n0 -v -m full tests/integration/test_handover.py tests/integration/test_closed_ranges.py tests/integration/test_chaos_load.py
+kill-suite: ready tools ## Kill and freeze drivers that hand over, end ranges, take files or live shortly, an operator of many groups, and a broker under load (20 minutes)
+	@$(PYTEST) -n0 -v -m full tests/integration/test_handover.py tests/integration/test_closed_ranges.py tests/integration/test_files.py tests/integration/test_short_lives.py tests/integration/test_operator_fleet.py tests/integration/test_chaos_load.py
 
 pages-suite: ready ## Follow the Start pages one after another in one shell, as printed (a quarter of an hour)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_tutorial_pages.py

@@ -166,11 +166,14 @@ def test_the_audit_reads_each_version_that_was_landed(files: FeedScene) -> None:
     assert files.audit() == PartitionResult(unchecked={Unchecked.VERSION: 20})
 
 
-STEPS = ["before create DISCOVER", "after create DISCOVER", "before create COMMIT"]
-STEPS += ["after create COMMIT", "before create HOLE", "after create HOLE"]
+FIRST = ["after create DISCOVER", "before create COMMIT"]
+STEPS = ["before create DISCOVER", "after create COMMIT", "before create HOLE", "after create HOLE"]
+"""Steps at which only ``make kill-suite`` kills."""
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    "step", [*FIRST, *(pytest.param(step, marks=pytest.mark.full) for step in STEPS)]
+)
 def test_a_driver_is_killed_at_each_step(files: FeedScene, tmp_path: Path, step: str) -> None:
     processes = Processes(tmp_path)
     files.put("a.json", rows(range(10)))

@@ -51,6 +51,7 @@ def both(
     return old, new
 
 
+@pytest.mark.full
 def test_a_hand_over_and_back_lands_all_once(
     scene: Scene, topic: str, processes: Processes
 ) -> None:

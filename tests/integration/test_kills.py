@@ -41,12 +41,12 @@ STEPS = [
 
 
 FIRST = (STEPS[0], STEPS[1], STEPS[3])
-"""What `make test` runs of them; `make test-rest` runs all others."""
+"""What `make test` runs of them; `make store-suite` runs all, in every store."""
 
 
 def steps(chosen: Sequence[tuple[str, tuple[int, int]]]) -> list[object]:
     """Parameters of a test."""
-    return [pytest.param(*each, marks=() if each in FIRST else pytest.mark.rest) for each in chosen]
+    return [pytest.param(*each, marks=() if each in FIRST else pytest.mark.full) for each in chosen]
 
 
 ELSEWHERE = "s3, the ledger elsewhere"

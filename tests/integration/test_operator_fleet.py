@@ -34,6 +34,7 @@ def gist(group: Json) -> tuple[Any, ...]:
     )
 
 
+@pytest.mark.full
 def test_many_groups_run_and_are_deleted_although_the_operator_is_killed(
     groups: Groups, operators: Operators, kubelet: Kubelet
 ) -> None:

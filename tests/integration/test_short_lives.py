@@ -16,7 +16,7 @@ from tests.support.landing.group import Scene
 from tests.support.landing.processes import Process, Processes
 from tests.support.waiting import wait_for
 
-pytestmark = [pytest.mark.xdist_group("drivers"), pytest.mark.slow]
+pytestmark = pytest.mark.full
 
 LIVES, PARTITIONS, RECORDS, DAYS = 2, 3, 50_000, 400
 
