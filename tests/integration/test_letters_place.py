@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import landfall
 from dev.servers.server import Server, ServerKind
 from landfall.api.contract import LANE, ExitCode
 from landfall.cli import main
@@ -119,6 +120,11 @@ def test_dead_letters_of_a_place_are_found_read_and_replayed(
     for name in (key, f"{letters.url}/{key}"):
         assert main(["cat", file, name]) == ExitCode.OK
         assert len(capsys.readouterr().out.splitlines()) == 2
+    scan = landfall.open(file).dead_letters()
+    assert scan.urls() == [f"{letters.url}/{key}"]
+    counted = ["sql", file, 'SELECT count(*), min("offset") AS first FROM dead_letters', "--csv"]
+    assert main(counted) == ExitCode.OK
+    assert capsys.readouterr().out.splitlines() == ["count_star(),first", "2,20"]
     assert main(["scan", file, "--topic", topic]) == ExitCode.OK
 
     times |= {"missing": "KafkaTimestamp"}

@@ -14,7 +14,6 @@ from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.publish import Finished, ReplacedObjects, Stretch, VisibleObject
 from landfall.publish.replaced_files import groups_of
 
-_DATA = ObjectKind.DATA
 MAX_OBJECTS = 5_000
 """The number of objects after which a stretch ends, with their slot."""
 
@@ -27,9 +26,18 @@ class Follower:
         lane: Lane,
         max_objects: int = MAX_OBJECTS,
         advanced: Callable[[int], None] = lambda _: None,
+        kind: ObjectKind = ObjectKind.DATA,
     ) -> None:
-        """Read nothing yet; ``advanced`` is called with the slot of each stretch that is read."""
+        """Read nothing yet.
+
+        Args:
+            lane: whose ledger it is.
+            max_objects: after how many objects a stretch ends.
+            advanced: is called with the slot of each stretch that is read.
+            kind: of the objects that are read.
+        """
         self._lane = lane
+        self._kind = kind
         self._max_objects = max_objects
         self._advanced = advanced
         self._state = State()
@@ -44,9 +52,9 @@ class Follower:
 
     @property
     def unconfirmed(self) -> Iterator[LandedObject]:
-        """Data objects that are committed, and that no slot read so far makes visible."""
+        """Objects that are committed, and that no slot read so far makes visible."""
         for objects in self._state.unapplied.values():
-            yield from (landed for landed in objects if landed.kind is _DATA)
+            yield from (landed for landed in objects if landed.kind is self._kind)
 
     @property
     def retiring(self) -> Container[int]:
@@ -67,7 +75,7 @@ class Follower:
         """
         self._go_to(after)
         horizons = self._state.horizons
-        found = _Gathered(after, horizons)
+        found = _Gathered(after, horizons, self._kind)
         for state, visible in self._folded():
             if state.seq > after:
                 found.add(state, visible, horizons)
@@ -78,7 +86,7 @@ class Follower:
             if found.count >= self._max_objects:
                 self._advanced(state.seq)
                 yield found.stretch(state)
-                found = _Gathered(state.seq, horizons)
+                found = _Gathered(state.seq, horizons, self._kind)
         if self._state.seq > found.after:
             yield found.stretch(self._state)
         self._check_reached(after)
@@ -134,12 +142,10 @@ class Follower:
         time = state.last_commit_time or ""
         for slot, _ in visible.replacements:
             record, listed = self._made_in.replace(slot)
-            retired = tuple(o.landed for o in listed.retire if o.landed.kind is _DATA)
-            new = (o.landed for o in listed.objects if o.landed.kind is _DATA)
+            retired = tuple(o.landed for o in listed.retire if o.landed.kind is self._kind)
+            new = (o.landed for o in listed.objects if o.landed.kind is self._kind)
             objects = tuple(
-                VisibleObject(
-                    state.seq, object_, time, self._made_in.slot(object_.upload.key, slot)
-                )
+                VisibleObject(state.seq, object_, time, self._decided(object_.upload.key, slot))
                 for object_ in new
             )
             changes = changes_rows(record.purpose, record.undoes)
@@ -153,6 +159,10 @@ class Follower:
                 groups=groups,
                 changes_rows=changes,
             )
+
+    def _decided(self, key: str, slot: int) -> int:
+        """The slot of the record that landed an object's rows; dead letters expire by this one."""
+        return self._made_in.slot(key, slot) if self._kind is ObjectKind.DATA else slot
 
     def check(self, position: int) -> None:
         """Return if the ledger goes as far as a position.
@@ -228,6 +238,7 @@ class _Gathered:
 
     after: int
     horizons: Mapping[str, int]
+    kind: ObjectKind
     objects: list[VisibleObject] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
     replaced: list[ReplacedObjects] = field(default_factory=list)
@@ -236,8 +247,11 @@ class _Gathered:
         """Add what a slot makes visible and complete, after these horizons."""
         time = state.last_commit_time or ""
         decided = zip(visible.objects, visible.due, strict=True)
-        data = ((o, slot) for o, slot in decided if o.kind is _DATA)
-        self.objects += [VisibleObject(state.seq, o, time, slot) for o, slot in data]
+        self.objects += [
+            VisibleObject(state.seq, landed, time, slot)
+            for landed, slot in decided
+            if landed.kind is self.kind
+        ]
         self.finished += _finished(state, horizons)
 
     @property

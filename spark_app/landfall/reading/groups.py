@@ -23,9 +23,11 @@ from landfall.ledger.names.roots import LEDGER_MARK, marked_ledger
 from landfall.ledger.offsets import Slice
 from landfall.publish import Stretch, VisibleObject
 from landfall.publish.following import Follower
+from landfall.reading import letters
 from landfall.reading.files import Choice, File, PartitionTimes, chooser
 from landfall.reading.scans import RowSource, Scan
 from landfall.reading.specs import ObjectSpecs
+from landfall.registry import Allowed
 from landfall.store import Store
 from landfall.store.urls import open_store
 from landfall.untrusted_json import parse_document
@@ -73,6 +75,7 @@ class LandedGroup:
             slots=store, lane=lane, output=output, present=present, plugins=plugins
         )
         self._follower, self._ahead = Follower(self._lane), Follower(self._lane, 1)
+        self._letters = letters.LettersFollower(self._lane)
         self._through = -1
         self._files: dict[str, list[File]] = {}
         # By key: the slot from which on an object has retired, and the REPLACE's slot.
@@ -159,6 +162,46 @@ class LandedGroup:
         if topic not in self._files and through >= 0:
             self._check_topic(topic)
         return self._landed(topic, slot, after, choice)
+
+    def dead_letters(self) -> Scan:
+        """All dead letters that are there at the ledger's last slot.
+
+        Rows have the columns of dead letters: ``topic``, ``partition``, ``offset``, ``timestamp``,
+        ``key``, ``value``, ``headers``, ``stage`` and ``error``. ``replayed`` is whether a replay
+        has landed the record again; if it failed once more, there is a newer dead letter of it.
+
+        Raises:
+            Stalled: LEDGER_BROKEN, a slot is missing or violates a rule; SPEC_INVALID, dead letters
+                are in a place of their own, which only the group's file names.
+            Retry: the store does not answer.
+        """
+        slot, files = self._letters.files()
+        if self._group is None and any(object_names.letters_place(file.key) for file in files):
+            raise Stalled(
+                Reason.SPEC_INVALID,
+                f"dead letters: {self._output.url} does not name the place where the group "
+                f"{self.name} has them: open the group's file, which has spec.badRecords.url",
+            )
+        places = self._present.bad_records.places if self._present else ()
+        made_by = self._output.model_copy(update={"format": "Parquet", "options": {}})
+        source = RowSource(
+            output=self._output,
+            made_by={"": made_by},
+            schema=letters.COLUMNS,
+            lane=(self.name, self._lane.name),
+            copies={},
+            allowed={"": Allowed(frozenset(), self._output.url, "")},
+        )
+        return Scan(
+            topic=letters.TABLE,
+            slot=slot,
+            root=self._output.url.rstrip("/"),
+            _files=tuple(files),
+            _source=source,
+            _store=self.store,
+            _given=letters.COLUMNS,
+            _places={place.id: place.url.rstrip("/") for place in places},
+        )
 
     def _landed(self, topic: str, slot: int | None, after: int, choice: Choice) -> Scan:
         """The rows of a topic that are visible at a slot that was read."""

@@ -1,4 +1,7 @@
-"""Answers queries in SQL: each topic of the group that a query names is a table of DuckDB."""
+"""Answers queries in SQL: each topic of the group that a query names is a table of DuckDB.
+
+``dead_letters`` is one, too, unless a topic has that name.
+"""
 
 import re
 import tempfile
@@ -10,6 +13,7 @@ from landfall.errors import Reason, Stalled, how_to_install
 from landfall.reading.datasets import ScanDataset
 from landfall.reading.files import Choice
 from landfall.reading.groups import LandedGroup
+from landfall.reading.letters import TABLE as DEAD_LETTERS
 
 if TYPE_CHECKING:
     import duckdb
@@ -46,16 +50,20 @@ def answer(
         raise Stalled(Reason.SPEC_INVALID, f"sql needs DuckDB: {how_to_install('sql')}") from error
     topics = group.topics(tail=tail)
     slot = None if tail else group.slot
+    has_letters = DEAD_LETTERS not in map(str.casefold, topics)
     scans = {
-        topic: group.scan(topic, slot=slot, tail=tail, **choice) for topic in _named(query, topics)
+        table: group.scan(table, slot=slot, tail=tail, **choice)
+        if table in topics
+        else group.dead_letters()
+        for table in _named(query, [*topics, DEAD_LETTERS] if has_letters else topics)
     }
     with (
         tempfile.TemporaryDirectory() as folder,
         duckdb.connect(config={**_SETTINGS, "temp_directory": folder}) as connection,
     ):
-        tables = {topic: ScanDataset(scan) for topic, scan in scans.items()}
-        for topic, table in tables.items():
-            connection.register(topic, table)
+        tables = {name: ScanDataset(scan) for name, scan in scans.items()}
+        for name, table in tables.items():
+            connection.register(name, table)
         try:
             yield connection.sql(query)
         except duckdb.Error as error:
@@ -63,19 +71,20 @@ def answer(
                 if table.error is not None:
                     raise table.error from error
             known = ", ".join(topics) or "none, as nothing has landed"
+            apart = f"; and {DEAD_LETTERS}" if has_letters else ""
             raise Stalled(
-                Reason.SPEC_INVALID, f"the query: {error}\ntables are topics: {known}"
+                Reason.SPEC_INVALID, f"the query: {error}\ntables are topics: {known}{apart}"
             ) from error
 
 
-def _named(query: str, topics: Collection[str]) -> Iterator[str]:
-    """The topics whose names are in a query, as identifiers, texts or comments.
+def _named(query: str, tables: Collection[str]) -> Iterator[str]:
+    """The tables whose names are in a query, as identifiers, texts or comments.
 
     Raises:
         Stalled: SPEC_INVALID, two differ in capital letters alone, which SQL does not distinguish.
     """
     found = dict[str, str]()
-    for topic in topics:
+    for topic in tables:
         if re.search(rf"(?<!\w){re.escape(topic)}(?!\w)", query, re.IGNORECASE) is None:
             continue
         if other := found.get(topic.casefold()):

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from landfall.api.spec import Output
 from landfall.errors import Reason, Stalled
+from landfall.ledger.names.object_names import letters_place
 from landfall.reading import rows
 from landfall.reading.copies import WithCopies
 from landfall.reading.files import File
@@ -111,6 +112,7 @@ class Scan:
     _given: pa.Schema | None = None
     unconfirmed: int = 0
     tail: "Tail | None" = None
+    _places: Mapping[str, str] = field(default_factory=dict)  # URLs, by ``letters_place``
 
     def files(self) -> tuple[File, ...]:
         """The landed objects, in the order in which they became visible."""
@@ -122,7 +124,8 @@ class Scan:
         Of an object that retired after the slot, it is the copy's URL, until the copy expires.
         """
         copies = self._source.copies
-        return [f"{self.root}/{copies.get(file.key, file.key)}" for file in self._files]
+        keys = [copies.get(file.key, file.key) for file in self._files]
+        return [f"{self._places.get(letters_place(key), self.root)}/{key}" for key in keys]
 
     @property
     def rows(self) -> int:
@@ -274,11 +277,13 @@ def _aligned(
     """The batch with the columns of the schema."""
     arrays = []
     for wanted in schema:
-        if wanted.name in values or wanted.name not in batch.schema.names:
-            value = pa.scalar(values.get(wanted.name), pa.string())
+        if wanted.name in values:
+            value = pa.scalar(values[wanted.name], pa.string())
             arrays.append(_cast(file, wanted, pa.repeat(value, batch.num_rows)))
-        else:
+        elif wanted.name in batch.schema.names:
             arrays.append(_cast(file, wanted, batch[wanted.name]))
+        else:
+            arrays.append(pa.nulls(batch.num_rows, wanted.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -276,7 +276,7 @@ def test_what_duckdb_refuses_is_said_with_the_topics(
 
     assert why in said
     assert said.startswith("the query: ")
-    assert said.endswith("\ntables are topics: clicks, orders")
+    assert said.endswith("\ntables are topics: clicks, orders; and dead_letters")
 
 
 def test_a_lost_object_is_named(landed: Readable, group: LandedGroup) -> None:

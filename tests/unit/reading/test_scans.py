@@ -199,6 +199,16 @@ def test_columns_that_came_later_are_null_before(landed: Readable) -> None:
     ]
 
 
+@pytest.mark.parametrize("value", [["a"], {"city": "c"}, [{"n": 1}], b"b", 1.5, True])
+def test_a_column_of_any_type_may_come_later(landed: Readable, value: object) -> None:
+    landed.land(CLICKS, (FIRST, [{"id": 1}]))
+    landed.land(CLICKS, (FIRST, [{"id": 2, "more": value}])).settle()
+
+    table = landfall.open(landed.url).scan("clicks").select("id", "more").to_arrow()
+
+    assert table.to_pylist() == [{"id": 1, "more": None}, {"id": 2, "more": value}]
+
+
 def test_columns_that_do_not_fit_are_named(landed: Readable) -> None:
     landed.land(CLICKS, (FIRST, [{"id": 1}]))
     landed.land(CLICKS, (FIRST, [{"id": {"a": 2}}])).settle()

@@ -282,9 +282,10 @@ def add_scan(new: NewCommand) -> None:
 
 _ABOUT_SQL = """\
 Answer a query in DuckDB's SQL. Each topic is a table that has the rows of its landed objects, each
-row once, at the ledger's last slot; objects of other programs, uploads that were never committed
-and dead letters are in none. Quote the name of a topic with a dot or a dash: "web.clicks". With
---tail, tables also have Kafka's records that have not landed yet, up to where Kafka ends now.
+row once, at the ledger's last slot; objects of other programs and uploads that were never committed
+are in none. Quote the name of a topic with a dot or a dash: "web.clicks". With --tail, tables also
+have Kafka's records that have not landed yet, up to where Kafka ends now. dead_letters is a table
+of the dead letters of all topics, with the columns stage, error and replayed.
 
 Only the columns that the query needs are read, of objects in folders that its WHERE admits. To know
 the columns, the footers of all objects are read; --output-partition, --where, --from and --until
@@ -296,6 +297,7 @@ examples:
   landfall sql group.yaml 'SELECT dt, count(*) FROM clicks GROUP BY dt ORDER BY dt'
   landfall sql group.yaml --where dt=2026-11-21 'SELECT * FROM clicks LIMIT 5' --json
   landfall sql group.yaml --tail 'SELECT _landfall_source, count(*) FROM clicks GROUP BY ALL'
+  landfall sql group.yaml 'SELECT topic, error, count(*) FROM dead_letters GROUP BY ALL'
   landfall sql group.yaml "COPY (SELECT id, name FROM clicks) TO 'clicks.parquet'"
 """
 
