@@ -22,7 +22,7 @@ FEATURES = {
     "dead-letters": ("dead_letters", "letters", "expir", "bad_", "hostile_records", "faults"),
     "decoders": (
         *("decoders", "unit/pipeline/test_", "fuzz", "avro", "thrift", "protobuf", "typed"),
-        *("csv", "half_pairs", "chosen_rows"),
+        *("csv", "half_pairs", "chosen_rows", "envelope"),
     ),
     "dev": (
         *("unit/dev", "test_purity", "test_servers.", "fault_proxy", "test_demo", "times"),

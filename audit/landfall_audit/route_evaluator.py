@@ -4,9 +4,9 @@ It works on one record at a time, with ``json``, ``datetime``, ``zoneinfo`` and 
 writer computes the same in columns, with other libraries; ``tests/properties/test_auditor_laws.py``
 compares the two.
 
-Not supported (``RouteNotSupported``) are groups with transforms or envelopes, and routes that use
-fields of payloads that are not JSON. A record whose output partition cannot be computed has none:
-the writer should have made it a dead letter.
+Not supported (``RouteNotSupported``) are groups with transforms, and routes that use fields of
+payloads that are not JSON, unless they are opened envelopes. A record whose output partition cannot
+be computed has none: the writer should have made it a dead letter.
 """
 
 import json
@@ -21,6 +21,13 @@ from zoneinfo import ZoneInfo
 
 from landfall_audit import times
 from landfall_audit.half_pairs import without_halves
+from landfall_audit.payloads import (
+    AuditLeftOut,
+    BadPayload,
+    JsonNumber,
+    SourceRecord,
+    Undecided,
+)
 from landfall_audit.spec import AuditedSpec, MissingTimestampPolicy, TimestampSection, TimeUnitName
 
 Source: TypeAlias = tuple[str, int]
@@ -29,7 +36,8 @@ Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 """The headers of a record, in order."""
 Part: TypeAlias = Callable[[Source, datetime, Mapping[tuple[str, ...], str]], str]
 """Maps the source, wall time and the texts of fields to one part of the path."""
-Payload: TypeAlias = bytes | None
+OpenedRow: TypeAlias = Callable[[SourceRecord], Mapping[str, object]]
+"""Makes the row of a record in an envelope. Raises BadPayload, AuditLeftOut and Undecided."""
 
 _HEADER = "\0header"
 """Replaces the payload's path for a header; no field of a pattern has this name."""
@@ -58,6 +66,7 @@ class RouteEvaluator:
         timestamp: where the event time is in the payload; None for the timestamp of Kafka.
         zone: of the times in the path.
         headers: names of the headers that the pattern contains.
+        opened: makes the row of a record whose payload is an envelope; None if payloads are rows.
     """
 
     parts: tuple[Part, ...]
@@ -66,14 +75,19 @@ class RouteEvaluator:
     timestamp: TimestampSection | None
     zone: ZoneInfo
     headers: tuple[str, ...] = ()
+    opened: OpenedRow | None = None
 
     @classmethod
-    def of(cls, spec: AuditedSpec) -> "RouteEvaluator":
+    def of(cls, spec: AuditedSpec, opened: OpenedRow | None = None) -> "RouteEvaluator":
         """Parse the pattern of a group.
 
+        Args:
+            spec: of the group.
+            opened: makes the rows of a group with envelopes; None if that is not supported.
+
         Raises:
-            RouteNotSupported: the group has transforms or envelopes, or its route uses payloads
-                other than JSON, schemas, keys, or headers as times.
+            RouteNotSupported: the group has transforms, or its route uses payloads other than JSON
+                or opened envelopes, schemas, keys, or headers as times.
         """
         pattern = spec.route.pattern
         if spec.route.topic_path is not None:
@@ -92,29 +106,46 @@ class RouteEvaluator:
         reads_payloads = bool(fields) or (timed and spec.decode.timestamp is not None)
         if spec.transforms:
             raise RouteNotSupported("transforms")
-        if spec.decode.envelope:
-            raise RouteNotSupported(f"envelopes of {spec.decode.envelope}")
-        if reads_payloads and spec.decode.format != "Json":
+        if not spec.decode.envelope:
+            opened = None
+        elif reads_payloads and opened is None:
+            raise RouteNotSupported(f"fields of envelopes of {spec.decode.envelope}")
+        if reads_payloads and opened is None and spec.decode.format != "Json":
             raise RouteNotSupported(f"fields of {spec.decode.format} payloads")
         zone = ZoneInfo(spec.route.timezone)
-        return cls(parts, fields, timed, spec.decode.timestamp, zone, headers)
+        return cls(parts, fields, timed, spec.decode.timestamp, zone, headers, opened)
 
-    def output_partition(
-        self, source: Source, value: Payload, kafka_millis: int, headers: Headers = ()
-    ) -> str | None:
-        """The output partition of a record; None if the record must be a dead letter.
+    def output_partition(self, source: Source, record: SourceRecord, millis: int) -> str | None:
+        """The output partition of a record; None if no row of it is landed.
 
         If the group has a ``topicPath``, the destination comes before it, with ``//`` between them.
+
+        Args:
+            source: of the record.
+            record: its payload, key and headers.
+            millis: its Kafka timestamp in milliseconds; -1 for none.
         """
         try:
-            document = _document(value) if self.fields or (self.timed and self.timestamp) else {}
-            moment = self._moment(document, kafka_millis) if self.timed else _EPOCH
+            document = self._document(record)
+            moment = self._moment(document, millis) if self.timed else _EPOCH
             texts = {field: _text(_found(document, field)) for field in self.fields}
-            texts |= {(_HEADER, name): _text_of_header(headers, name) for name in self.headers}
+            texts |= {
+                (_HEADER, name): _text_of_header(record.headers, name) for name in self.headers
+            }
             path = self._rendered(source, moment, texts)
         except (_NoOutputPartition, ValueError, OverflowError, RecursionError):
             return None
+        except (AuditLeftOut, BadPayload, Undecided):
+            return None
         return path if _fits(path) else None
+
+    def _document(self, record: SourceRecord) -> Mapping[str, object]:
+        """The fields of a record, if any is needed."""
+        if not self.fields and not (self.timed and self.timestamp):
+            return {}
+        if self.opened is None:
+            return _document(record.value)
+        return {name: _plain(value) for name, value in self.opened(record).items()}
 
     def _rendered(
         self, source: Source, moment: datetime, texts: Mapping[tuple[str, ...], str]
@@ -136,7 +167,16 @@ class RouteEvaluator:
                 raise _NoOutputPartition
 
 
-def _document(value: Payload) -> Mapping[str, object]:
+def _plain(value: object) -> object:
+    """A value as Python's ``json`` reads it."""
+    if isinstance(value, JsonNumber):
+        return json.loads(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _document(value: bytes | None) -> Mapping[str, object]:
     """The payload's JSON object; a tombstone counts as an object without fields."""
     if value is None:
         return {}

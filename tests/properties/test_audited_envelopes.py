@@ -8,11 +8,15 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from landfall.api.spec import parse_group
 from landfall_audit.payloads import AuditLeftOut, BadPayload, SourceRecord, Undecided
 from landfall_audit.payloads.expected import json_rows
 from landfall_audit.payloads.landed import json_form
 from landfall_audit.spec import AuditedSpec
+from tests.support.audit.auditor_fakes import Message
+from tests.support.audit.routes import assert_routed_alike
 from tests.support.envelopes import decoded
+from tests.support.kubernetes.groups import document
 
 example: Any = importlib.import_module("examples.cdc.changes")
 KEY = {"format": "Json"}
@@ -119,3 +123,55 @@ def test_both_make_the_same_of_any_record(data: st.DataObject, source: str, is_p
     decode = described if is_plain and source == "maxwell" else DECODES[source]
 
     assert of_writer(decode, key, value) == of_auditor(decode, key, value)
+
+
+PATTERNS = [
+    "dt={date}/op={field:_op}",
+    "{field:_deleted}/{field:id}/{field:note}",
+    "{field:_source.ts_ms}/hr={hour}",
+    "{field:quantity}",
+    "all",
+]
+TIMES: list[dict[str, Any]] = [
+    {},
+    {"timestamp": {"field": "_source_ts"}},
+    {"timestamp": {"field": "_source_ts", "unit": "Milliseconds", "missing": "KafkaTimestamp"}},
+    {"timestamp": {"field": "id", "missing": "Epoch"}},
+]
+
+
+@given(st.data(), st.sampled_from([*DECODES]), st.sampled_from(PATTERNS), st.sampled_from(TIMES))
+def test_both_choose_the_same_output_partition(
+    data: st.DataObject, source: str, pattern: str, timestamp: dict[str, Any]
+) -> None:
+    key, value = data.draw(records(source))
+    made = parse_group(
+        document(
+            "cdc",
+            decode={"format": "Json", **timestamp, **DECODES[source]},
+            route={"pattern": pattern},
+            output={"url": "file:///tmp/out", "format": "Json"},
+        )
+    )
+
+    assert_routed_alike(made.spec, [Message(7, value, key, timestamp_ms=1_795_233_600_001)])
+
+
+def test_most_of_what_is_compared_is_landed() -> None:
+    landed = 0
+    for source, decode in DECODES.items():
+        made = parse_group(
+            document(
+                "cdc",
+                decode={"format": "Json", **decode},
+                route={"pattern": "dt={date}/op={field:_op}"},
+                output={"url": "file:///tmp/out", "format": "Json"},
+            )
+        )
+        found = [
+            Message(number, as_json(value), as_json(key), timestamp_ms=1_795_233_600_001)
+            for number, (key, value) in enumerate(RECORDS[source])
+        ]
+        landed += assert_routed_alike(made.spec, found)
+
+    assert landed >= len(DECODES) * example.CHANGES

@@ -13,14 +13,13 @@ from landfall import registry
 from landfall.api.spec import GroupSpec, MissingTimestamp, TimeUnit
 from landfall.formats import Block
 from landfall.ledger.offsets import TopicPartition
-from landfall.task.partitioning import Partitioner
 from landfall_audit.objects import rows
 from landfall_audit.payloads import BadPayload, text_documents
-from landfall_audit.route_evaluator import RouteEvaluator
 from tests.fuzz import texts
 from tests.fuzz.compared import BadError
 from tests.support.audit.audited_spec import for_auditor
 from tests.support.audit.auditor_fakes import Message, of_messages
+from tests.support.audit.routes import assert_routed_alike, routed_by_auditor
 
 CLICKS = TopicPartition("clicks", 3)
 
@@ -217,6 +216,17 @@ DOCUMENTS = st.lists(
 )
 
 
+def messages(
+    documents: Sequence[Any],
+    stamps: Sequence[int],
+    headers: Sequence[Sequence[tuple[str, bytes | None]]] = ((),) * 8,
+) -> list[Message]:
+    return [
+        Message(i, json.dumps(document).encode(), timestamp_ms=stamp, header_pairs=pairs)
+        for i, (document, stamp, pairs) in enumerate(zip(documents, stamps, headers, strict=False))
+    ]
+
+
 @given(
     documents=DOCUMENTS,
     stamps=st.lists(st.integers(-1, 2**44), min_size=8, max_size=8),
@@ -247,7 +257,7 @@ def test_the_auditor_routes_records_as_the_writer_does(
         route={"pattern": pattern, "timezone": zone, "topicPath": topic_path},
     )
 
-    assert_routed_alike(group, documents, stamps, headers)
+    assert_routed_alike(group, messages(documents, stamps, headers))
 
 
 @given(
@@ -267,33 +277,7 @@ def test_the_auditor_takes_the_same_year_where_a_date_has_none(
         decode={"format": "Json", "timestamp": timestamp}, route={"pattern": "{date}T{hour}.%M"}
     )
 
-    assert_routed_alike(group, [{"t": text} for text in texts], stamps)
-
-
-def assert_routed_alike(
-    group: GroupSpec,
-    documents: list[Any],
-    stamps: list[int],
-    headers: Sequence[Sequence[tuple[str, bytes | None]]] = ((),) * 8,
-) -> None:
-    messages = [
-        Message(i, json.dumps(document).encode(), timestamp_ms=stamp, header_pairs=pairs)
-        for i, (document, stamp, pairs) in enumerate(zip(documents, stamps, headers, strict=False))
-    ]
-    written: dict[int, str | None] = {m.position: None for m in messages}
-    for partition, landed in Partitioner.of(group).partition(of_messages(CLICKS, messages)).outputs:
-        written |= dict.fromkeys(landed["offset"].to_pylist(), partition)
-
-    route = RouteEvaluator.of(for_auditor(group))
-    computed = {
-        m.position: route.output_partition(("clicks", 3), m.payload, m.timestamp_ms, m.header_pairs)
-        for m in messages
-    }
-
-    # A record that the writer refused has no output partition to compare.
-    assert {at: path for at, path in computed.items() if written[at]} == {
-        at: path for at, path in written.items() if path
-    }
+    assert_routed_alike(group, messages([{"t": text} for text in texts], stamps))
 
 
 def test_the_auditor_parses_custom_timestamps() -> None:
@@ -307,8 +291,6 @@ def test_the_auditor_parses_custom_timestamps() -> None:
         decode={"format": "Json", "timestamp": timestamp}, route={"pattern": "dt={date}/hr={hour}"}
     )
 
-    path = RouteEvaluator.of(for_auditor(group)).output_partition(
-        ("clicks", 3), b'{"t": "01/Jan/2026 00:30"}', -1
-    )
+    path = routed_by_auditor(group, Message(0, b'{"t": "01/Jan/2026 00:30"}'))
 
     assert path == "dt=2025-12-31/hr=23"

@@ -29,7 +29,7 @@ from landfall_audit.checks.judge import (
     judge,
 )
 from landfall_audit.objects import rows
-from landfall_audit.payloads import Undecided
+from landfall_audit.payloads import SourceRecord, Undecided
 from landfall_audit.route_evaluator import RouteEvaluator, RouteNotSupported
 from tests.support.audit.audited_spec import for_auditor
 from tests.support.audit.auditor_fakes import Message, of_messages
@@ -393,7 +393,9 @@ def _logged(
     hashes, at, undecided = [], [], []
     for m in found:
         place = (
-            places.output_partition((tp.topic, tp.partition), m.payload, m.timestamp_ms)
+            places.output_partition(
+                (tp.topic, tp.partition), SourceRecord(m.payload, None, (), None), m.timestamp_ms
+            )
             if places and m.position not in letters
             else None
         )

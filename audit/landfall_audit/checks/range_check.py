@@ -35,7 +35,7 @@ from landfall_audit.objects.merged_rows import MergedRows
 from landfall_audit.objects.mixed_pool import MixedPool
 from landfall_audit.objects.object_reader import ObjectReader
 from landfall_audit.objects.rows import MessageLike, Read, Rows
-from landfall_audit.payloads import Undecided
+from landfall_audit.payloads import SourceRecord, Undecided
 from landfall_audit.route_evaluator import Headers, RouteEvaluator, Source
 
 
@@ -263,7 +263,8 @@ def _place(
     if route is None:
         return UNKNOWN
     headers = _headers(message) if route.headers else ()
-    path = route.output_partition(source, message.value(), message.timestamp()[1], headers)
+    record = SourceRecord(message.value(), message.key(), headers, None)
+    path = route.output_partition(source, record, message.timestamp()[1])
     return UNKNOWN if path is None else codes.setdefault(path, len(codes))
 
 

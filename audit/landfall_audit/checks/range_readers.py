@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from landfall_audit.objects import rows
 from landfall_audit.objects.rows import FormatNotSupported, Rows
-from landfall_audit.payloads import Schemas
+from landfall_audit.payloads import Schemas, expected
 from landfall_audit.route_evaluator import RouteEvaluator, RouteNotSupported
 from landfall_audit.spec import AuditedSpec
 
@@ -24,6 +24,6 @@ class Readers:
         except FormatNotSupported:
             return cls(None, None)
         try:
-            return cls(found, RouteEvaluator.of(spec))
+            return cls(found, RouteEvaluator.of(spec, expected.opened(spec, schemas)))
         except RouteNotSupported:
             return cls(found, None)

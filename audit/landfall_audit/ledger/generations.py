@@ -33,9 +33,7 @@ class GenerationReaders:
         keys = [*(piece.key for piece in range_.pieces), *(range_.objects or ())]
         data = (key for key in keys if not key.startswith("_landfall/"))
         key = next(data, None)
-        # Objects of a backfill have a spec of their own, which then counts as the group's.
-        is_known = key is not None and not basenames.is_new(key)
-        return self.of(topic, generation_of(key) if key is not None and is_known else None)
+        return self.of(topic, None if key is None else generation_of(key))
 
     def of(self, topic: str, generation: int | None = None) -> Readers:
         """The readers of a generation; today's if it is None, or its spec is not known."""

@@ -119,6 +119,16 @@ def json_rows(spec: AuditedSpec, schemas: Schemas) -> ExpectedRows:
     return ExpectedRows(of, {})
 
 
+def opened(spec: AuditedSpec, schemas: Schemas) -> Callable[[SourceRecord], Document] | None:
+    """Return what makes the row of a record in an envelope; None without one, or a decoder."""
+    if spec.decode.envelope is None:
+        return None
+    try:
+        return _rows_in_envelopes(spec.decode, schemas)
+    except Undecided:
+        return None
+
+
 def schema_columns(spec: AuditedSpec, schemas: Schemas) -> ExpectedRows:
     """Return the expected rows with the columns of the payloads' schema.
 
