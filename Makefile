@@ -184,7 +184,7 @@ files-suite: ready ## Land 100,000 files of other programs, late, half written, 
 lease-suite: ready ## Let takers race for files while they and drivers are killed, on a real store and in Airflow (20 minutes)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_leases.py tests/integration/test_airflow_files.py
 
-kill-suite: ready tools ## Kill and freeze drivers that hand over, end ranges, take files or live shortly, an operator of many groups, and a broker under load (20 minutes)
+kill-suite: ready tools ## Kill and freeze drivers that hand over, end ranges, take files or live shortly, an operator of many groups, and a broker under load (ten minutes)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_handover.py tests/integration/test_closed_ranges.py tests/integration/test_files.py tests/integration/test_short_lives.py tests/integration/test_operator_fleet.py tests/integration/test_chaos_load.py
 
 pages-suite: ready ## Follow the Start pages one after another in one shell, as printed (a quarter of an hour)
