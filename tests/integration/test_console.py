@@ -1,32 +1,43 @@
 """The page of a driver, rendered by a browser."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
+from urllib.parse import quote
 
 import pytest
 
 from landfall.api.contract import Status
 from landfall.driver.http.server import StatusBoard, serve
+from landfall.ledger.offsets import TopicPartition
 from tests.support.driver import console_pages
 from tests.support.driver.console_pages import HOSTILE, NOW
+from tests.support.ledger.sample_ledger import SampleLedger
 
 BROWSER = console_pages.browser()
 pytestmark = pytest.mark.skipif(
     BROWSER is None, reason=f"no browser: none of {', '.join(console_pages.BROWSERS)} is installed"
 )
 
-Render = Callable[[Status], tuple[str, str]]
+TP = TopicPartition("clicks", 0)
+
+
+class Render(Protocol):
+    """Returns the document of a page, and what it and the browser reported."""
+
+    def __call__(self, status: Status, address: str = "") -> tuple[str, str]: ...
 
 
 @pytest.fixture
 def render(tmp_path: Path) -> Iterator[Render]:
-    board = StatusBoard(lambda: NOW)
-    server = serve(board, "127.0.0.1", 0)
+    board, sample = StatusBoard(lambda: NOW), SampleLedger().open().add(TP)
+    sample.commit(sample.land(TP, 0, 1000))
+    server = serve(board, "127.0.0.1", 0, finder=console_pages.finder_of(sample))
 
-    def rendered(status: Status) -> tuple[str, str]:
+    def rendered(status: Status, address: str = "") -> tuple[str, str]:
         console_pages.post(board, status)
         console_pages.add_hours(board, status)
-        url = f"http://127.0.0.1:{server.server_port}/"
+        url = f"http://127.0.0.1:{server.server_port}/{address}"
         return console_pages.rendered(str(BROWSER), url, tmp_path / "profile")
 
     yield rendered
@@ -76,3 +87,24 @@ def test_ten_thousand_topic_partitions_are_the_worst_few_and_sums(render: Render
 
     assert "Topic partitions: the worst 5 of 10,000" in page
     assert "12,000,000 records" in page
+
+
+def test_an_address_names_a_record_which_is_looked_up(render: Render) -> None:
+    page, reported = render(console_pages.healthy(), "#record/clicks/0/41")
+
+    assert "clicks/0 offset 41 was landed by the COMMIT in slot 2" in page
+    assert "s3://logs/root/clicks/dt=…/1_0_00000000000000000000.json</td>" in page
+    assert '<td class="number">42</td><td class="number">1,000</td>' in page
+    assert "lake (Iceberg) has it." in page
+    assert "<code>landfall locate GROUP.yaml clicks 0 41</code>" in page
+    assert "CONSOLE" not in reported
+
+
+def test_a_record_that_no_driver_can_find_is_no_error_of_the_page(render: Render) -> None:
+    page, _ = render(console_pages.healthy(), "#record/clicks/0/1200")
+    hostile, reported = render(console_pages.healthy(), f"#record/{quote(HOSTILE, safe='')}/0/1")
+
+    assert "is not landed yet: the next offset to land is 1000" in page
+    assert "is not in this group's ledger" in hostile
+    assert "<title>web/clicks · Running · Landfall</title>" in hostile
+    assert "CONSOLE" not in reported

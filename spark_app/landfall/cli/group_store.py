@@ -9,10 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from landfall import ledger
 from landfall.api import group_file
 from landfall.api.contract import LANE
-from landfall.api.spec import ConsumerGroup, Output, TopicSpecs
+from landfall.api.spec import ConsumerGroup, Output
 from landfall.api.spec.publish import PublisherEntry
 from landfall.api.words import did_you_mean
 from landfall.cli.text import console
@@ -23,13 +22,12 @@ from landfall.driver.process.startup import (
     store_servers,
 )
 from landfall.errors import Reason, Stalled
-from landfall.lane import Lane
+from landfall.landed.opened_group import OpenedGroup
 from landfall.lane.seen import SeenObjects
 from landfall.lane.stores import open_stores
-from landfall.ledger import Record, State
+from landfall.ledger import State
 from landfall.ledger.effects import SpecOpened, effects
 from landfall.ledger.names import object_names
-from landfall.store import Store
 
 if TYPE_CHECKING:
     from landfall.reading.specs import ObjectSpecs
@@ -42,16 +40,8 @@ THREADS = 16
 
 
 @dataclass(frozen=True)
-class GroupStore:
-    """A consumer group and the store that holds its ledger and objects.
-
-    Attributes:
-        new_pool: creates the thread pools in which the store is read.
-    """
-
-    group: ConsumerGroup
-    store: Store
-    new_pool: Callable[[int], Executor] = ThreadPoolExecutor
+class GroupStore(OpenedGroup):
+    """A consumer group of a file, and the store that holds its ledger and objects."""
 
     @classmethod
     def of(cls, path: Path) -> "GroupStore":
@@ -61,21 +51,6 @@ class GroupStore:
         store = open_stores(group.spec)
         explain_waits(group)
         return cls(group, store)
-
-    @cached_property
-    def specs(self) -> TopicSpecs:
-        """The effective spec of each topic of the group."""
-        return TopicSpecs.of(self.group.spec)
-
-    @property
-    def name(self) -> str:
-        """The name of the group, as the ledger spells it."""
-        return self.group.metadata.name
-
-    @property
-    def lane(self) -> Lane:
-        """The group's ledger."""
-        return Lane(self.store, self.name, LANE, self.new_pool)
 
     @cached_property
     def made_by(self) -> "ObjectSpecs":
@@ -149,16 +124,6 @@ class GroupStore:
                     f"the group has {', '.join(known)}",
                 )
         return tuple(known[name] for name in dict.fromkeys(names or known))
-
-    def url(self, key: str) -> str:
-        """The full URL of an object, as people and other tools need it."""
-        spec, place = self.group.spec, object_names.letters_place(key)
-        letters = {destination.id: destination.url for destination in spec.bad_records.places}
-        return f"{letters.get(place, spec.output.url).rstrip('/')}/{key}"
-
-    def records(self) -> Iterator[Record]:
-        """The whole ledger from slot 0, one record at a time."""
-        return (ledger.decode(seq, body) for seq, body in self.lane.bodies())
 
 
 def explain_waits(group: ConsumerGroup, *, kafka: bool = False) -> None:

@@ -11,7 +11,7 @@ then finds the next epoch's first slot taken.
 ``locating`` finds an offset there.
 """
 
-from landfall.lane.locating import records_in_segments
+from landfall.lane.locating import last_records, records_in_segments
 from landfall.lane.reading import Lane, Read
 from landfall.lane.segments import (
     StoredSegment,
@@ -42,6 +42,7 @@ __all__ = [
     "claim_output_root",
     "delete_old_snapshots",
     "delete_rolled_slots",
+    "last_records",
     "output_owner",
     "records_in_segments",
     "sealed_through",

@@ -1,9 +1,16 @@
-"""Finds what the segments contain about one offset with a few requests, however many there are."""
+"""Finds what the ledger contains about one offset with few requests, however long it is.
+
+Segments have an index; what is in none yet is read backwards.
+"""
+
+from collections.abc import Callable
+from contextlib import closing
 
 from landfall import ledger
 from landfall.lane.reading import Lane
 from landfall.lane.segments import StoredSegment
 from landfall.ledger import Record, State
+from landfall.ledger.effects import Effect, LifetimeBegan, RangeLanded, RangeSkipped, effects
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.segments import GROUP_SIZE, SegmentEntry
 
@@ -53,3 +60,53 @@ def _candidates(
 
 def _last_begin(about: list[SegmentEntry]) -> int:
     return max((i for i, entry in enumerate(about) if entry.begins), default=0)
+
+
+def last_records(
+    lane: Lane,
+    state: State,
+    tp: TopicPartition,
+    offset: int,
+    may_continue: Callable[[int], bool],
+) -> list[Record] | None:
+    """The last records through ``state``, from the one that decided the outcome of an offset on.
+
+    They are read backwards, so what has landed a short time ago takes few requests.
+
+    Args:
+        lane: the lane.
+        state: of its ledger.
+        tp: the topic partition.
+        offset: in it.
+        may_continue: called with the number of records that were read, before the next is.
+
+    Returns:
+        The records in order, as ``find_offset`` takes them; None if ``may_continue`` ended the
+        search, or the ledger never had the topic partition.
+
+    Raises:
+        Stalled: LEDGER_BROKEN, a slot is missing.
+        Retry: the store failed.
+    """
+    found: list[Record] = []
+    with closing(lane.records_back(state)) as records:
+        while may_continue(len(found)):
+            record = next(records, None)
+            if record is None:
+                return None
+            found.append(record)
+            if any(_decides(effect, tp, offset) for effect in effects(record, tp)):
+                return found[::-1]
+    return None
+
+
+def _decides(effect: Effect, tp: TopicPartition, offset: int) -> bool:
+    match effect:
+        case LifetimeBegan(entry=entry):
+            return entry.topic_partition == tp
+        case RangeLanded(landed=landed):
+            return landed.piece.topic_partition == tp and offset in landed.piece.offsets
+        case RangeSkipped(piece=piece):
+            return piece.topic_partition == tp and offset in piece.offsets
+        case _:
+            return False

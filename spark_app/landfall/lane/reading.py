@@ -1,6 +1,6 @@
 """Reads a lane's ledger: from live slots where they are, else from segments."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from itertools import islice
 
@@ -113,7 +113,7 @@ class Lane:
                 return
             yield seq, body
 
-    def records_back(self, state: State) -> Iterator[Record]:
+    def records_back(self, state: State) -> Generator[Record, None, None]:
         """The records up to ``state``, the last one first, each with the hash that the next names.
 
         A window of slots is held at a time, as by ``bodies``.

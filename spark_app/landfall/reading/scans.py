@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from landfall.api.spec import Output
 from landfall.errors import Reason, Stalled
+from landfall.landed.copies import WithCopies
 from landfall.ledger.names.object_names import letters_place
 from landfall.reading import rows
-from landfall.reading.copies import WithCopies
 from landfall.reading.files import File
 from landfall.reading.objects import Bytes, fetched, in_order
 from landfall.registry import Allowed

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,10 +28,14 @@ from landfall.api.contract import (
     Workers,
 )
 from landfall.api.feed_status import FeedStatus
+from landfall.api.spec import parse_group
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.http.history import Point
+from landfall.driver.http.record_finder import RecordFinder
 from landfall.driver.http.server import StatusBoard, serve
 from landfall.driver.http.status import StatusReport
+from landfall.store import Store
+from tests.support.ledger.sample_ledger import GROUP, SampleLedger
 
 NOW = datetime(2026, 11, 21, 6, tzinfo=UTC)
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
@@ -179,6 +185,26 @@ def add_hours(board: StatusBoard, status: Status, hours: float = 2) -> None:
                 dead_lettered=landed // 500,
             )
         )
+
+
+def finder_of(
+    sample: SampleLedger, store: Store | None = None, clock: Callable[[], float] = time.monotonic
+) -> RecordFinder:
+    """What finds the records of a ledger: in this store, if it is not that of the ledger."""
+    group = parse_group(
+        {
+            "apiVersion": "landfall.dev/v1alpha1",
+            "kind": "ConsumerGroup",
+            "metadata": {"name": GROUP, "namespace": "tests"},
+            "spec": {
+                "source": {"kafka": {"bootstrapServers": "localhost:1", "topics": ["clicks"]}},
+                "output": {"url": "s3://logs/root", "format": "Json", "codec": "None"},
+            },
+        }
+    )
+    found = RecordFinder(group, store or sample.store, clock)
+    found.observe(sample.state)
+    return found
 
 
 def browser() -> str | None:

@@ -25,6 +25,7 @@ from landfall.driver.decide.counting import CountingObject
 from landfall.driver.replacing.compaction_folders import Folders
 from landfall.errors import Reason
 from landfall.landed.history import History
+from landfall.landed.locating import OffsetLocation, lookup_of
 from landfall.landed.specs import LandedBy
 from landfall.landed.what_counts import WhatCounts
 from landfall.lane import sealed_through
@@ -381,7 +382,7 @@ def wrong_places(played: PlayedLedger) -> list[str]:
     return wrong
 
 
-def _located(opened: GroupStore, tp: TopicPartition, offset: int) -> locate.OffsetLocation | None:
+def _located(opened: GroupStore, tp: TopicPartition, offset: int) -> OffsetLocation | None:
     """Where a record is; None if dead letters must be read for it, which are lines here."""
     try:
         return locate.look_up(opened, tp, offset)
@@ -420,7 +421,7 @@ def wrong_specs_of_locate(played: PlayedLedger) -> list[str]:
         tp = TPS[row[0]]
         state = find_offset(opened.records(), tp, row[1])
         assert isinstance(state, Committed), state
-        lookup = locate.lookup_of(opened, now, state, tp, row[1])
+        lookup = lookup_of(opened, now, state, tp, row[1])
         landed_in = {played.landed_in[row] for row in played.lines(key)}
         for place in lookup.places:
             if place.key != key or place.landed.kind is not ObjectKind.DATA:

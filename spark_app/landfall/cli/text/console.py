@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from landfall.api import words
 from landfall.logs import visible
 
 PIPE_WIDTH = 160
@@ -96,14 +97,7 @@ def table(*columns: str, title: str | None = None) -> Table:
     return made
 
 
-def count(number: float) -> str:
-    """A number with separators: ``1,234,567``."""
-    return f"{number:,.0f}"
-
-
-def counted(number: int, singular: str, plural: str = "") -> str:
-    """A number with its noun: ``1 object``, ``1,200 objects``."""
-    return f"{count(number)} {singular if number == 1 else plural or f'{singular}s'}"
+count, counted = words.count, words.counted
 
 
 def size(number: float) -> str:

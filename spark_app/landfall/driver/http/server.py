@@ -1,4 +1,4 @@
-"""The driver's HTTP server: its page, ``/status``, ``/history``, ``/metrics``, ``/healthcheck``.
+"""The driver's HTTP server: its page, ``/status``, ``/history``, ``/record``, metrics, health.
 
 At ``/`` a browser gets a page (``landfall.driver.http.console``), another program the paths.
 
@@ -37,7 +37,8 @@ from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.store_monitor import Outage
 from landfall.driver.http import console
 from landfall.driver.http.history import SHORTEST_SECONDS, Point, StatusHistory
-from landfall.driver.http.metrics import StatusCollector
+from landfall.driver.http.metrics import HAVE_LANE, StatusCollector
+from landfall.driver.http.record_finder import RecordFinder
 from landfall.driver.http.status import StatusReport
 from landfall.errors import Retry
 
@@ -68,6 +69,7 @@ _PATHS = (
     "/version      version of Landfall\n"
     "/status       progress, as JSON; with ?summary=true, only some topic partitions\n"
     "/history      lag and rates of the last hours, as JSON\n"
+    "/record       where a record is: ?topic=NAME&partition=NUMBER&offset=NUMBER, as JSON\n"
     "/metrics      for Prometheus\n"
 )
 
@@ -153,7 +155,12 @@ class PortUnavailable(Retry):
 
 
 def serve(
-    board: StatusBoard, host: str, port: int, remember_every: float = SHORTEST_SECONDS
+    board: StatusBoard,
+    host: str,
+    port: int,
+    remember_every: float = SHORTEST_SECONDS,
+    *,
+    finder: RecordFinder | None = None,
 ) -> ThreadingHTTPServer:
     """Answer in background threads until ``shutdown``; port 0 picks a free port.
 
@@ -162,6 +169,7 @@ def serve(
         host: the address to listen on.
         port: to listen on.
         remember_every: seconds between two points of the history.
+        finder: finds records; None to find none.
 
     Raises:
         PortUnavailable: nothing can listen on the port now.
@@ -175,7 +183,7 @@ def serve(
 
         def do_GET(self) -> None:
             is_browser = "text/html" in self.headers.get("Accept", "")
-            code, kind, body = _answer(self.path, board, registry, is_browser=is_browser)
+            code, kind, body = _answer(self.path, board, registry, finder, is_browser=is_browser)
             self.send_response(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
@@ -197,12 +205,14 @@ def serve(
     return server
 
 
-def serve_near(board: StatusBoard, host: str, port: int) -> ThreadingHTTPServer:
+def serve_near(
+    board: StatusBoard, host: str, port: int, *, finder: RecordFinder | None = None
+) -> ThreadingHTTPServer:
     """As ``serve``, but on any free port if this one cannot be listened on."""
     try:
-        return serve(board, host, port)
+        return serve(board, host, port, finder=finder)
     except PortUnavailable as error:
-        server = serve(board, host, 0)
+        server = serve(board, host, 0, finder=finder)
         log.warning(
             "port taken: another one opened", extra={"port": server.server_port, "why": str(error)}
         )
@@ -284,7 +294,12 @@ def in_background(
 
 
 def _answer(
-    target: str, board: StatusBoard, registry: CollectorRegistry, *, is_browser: bool
+    target: str,
+    board: StatusBoard,
+    registry: CollectorRegistry,
+    finder: RecordFinder | None,
+    *,
+    is_browser: bool,
 ) -> tuple[HTTPStatus, str, bytes]:
     path, _, query = target.partition("?")
     name = console.PAGE if path == "/" and is_browser else path.removeprefix("/")
@@ -296,6 +311,7 @@ def _answer(
         "/version": lambda: _json(HTTPStatus.OK, {"version": __version__}),
         "/status": lambda: _status(board, summary=parse_qs(query).get("summary") == ["true"]),
         "/history": lambda: _json(HTTPStatus.OK, board.history.columns()),
+        "/record": lambda: _record(board, finder, query),
         "/metrics": lambda: (
             HTTPStatus.OK,
             CONTENT_TYPE_LATEST,
@@ -315,6 +331,16 @@ def _status(board: StatusBoard, *, summary: bool) -> tuple[HTTPStatus, str, byte
         return msgspec.json.encode(summarize(latest[0]) if summary else latest[0])
 
     return HTTPStatus.OK, _JSON, board.page("summary" if summary else "status", render)
+
+
+def _record(
+    board: StatusBoard, finder: RecordFinder | None, query: str
+) -> tuple[HTTPStatus, str, bytes]:
+    latest = board.latest
+    if finder is None or latest is None or latest[0].phase not in HAVE_LANE:
+        message = "this process does not land the group now: ask the driver that does"
+        return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"error": message})
+    return _json(*finder.find(parse_qs(query), latest[0].publishers))
 
 
 def _json(code: HTTPStatus, value: object) -> tuple[HTTPStatus, str, bytes]:

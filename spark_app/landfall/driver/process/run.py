@@ -30,6 +30,7 @@ from landfall.driver.core.runner import BinRunner
 from landfall.driver.core.store_monitor import StoreMonitor, fail_fast
 from landfall.driver.http.control import Control, ControlHandler, serve_control
 from landfall.driver.http.peers import is_any_working
+from landfall.driver.http.record_finder import RecordFinder
 from landfall.driver.http.server import StatusBoard, serve, serve_near
 from landfall.driver.http.status import DriverProgress, StatusReport
 from landfall.driver.landing.closed_ranges import scheduled
@@ -232,6 +233,8 @@ def drive(
     )
     deps = replace(deps, backup=backup_of(group), new_planner=partial(planner_of, group, deps))
     publishing = Publishing(group, store, clock)
+    impatient = open_stores(fail_fast(group.spec))
+    finder = RecordFinder(group, impatient)
     goal = options.goal or scheduled(_schedule(group, options), stays=options.stays)
     ends = has_end(group, options)
     patience = Patience(options.max_wait if ends else None)
@@ -247,6 +250,7 @@ def drive(
     def new_driver(writer: LaneWriter, report: Callable[[DriverProgress], None]) -> Driver:
         def shown(progress: DriverProgress) -> None:
             publishing.observe(progress.state)
+            finder.observe(progress.state)
             report(progress)
 
         return Driver(
@@ -264,10 +268,10 @@ def drive(
     )
     with ExitStack() as stack:
         stack.callback(monitor.stop)
-        monitor_store = open_stores(fail_fast(group.spec))
-        monitor.start(lambda: contender.check_store(monitor_store.read))
+        monitor.start(lambda: contender.check_store(impatient.read))
         _serve(
             board=board,
+            finder=finder,
             handler=_control(contender, publishing),
             options=options,
             group=group,
@@ -346,8 +350,10 @@ def _control(contender: LaneContender, publishing: Publishing) -> ControlHandler
     return ControlHandler(want, contender.hand_over, contender.take_over, decide)
 
 
-def _serve(
+def _serve(  # noqa: PLR0913  # each by keyword
+    *,
     board: StatusBoard,
+    finder: RecordFinder,
     handler: ControlHandler,
     options: RunOptions,
     group: ConsumerGroup,
@@ -355,9 +361,9 @@ def _serve(
 ) -> None:
     """Serve status, metrics and, if it is configured, control, until ``stack`` is closed."""
     if options.http_port is None:
-        server = serve_near(board, options.http_host, group.spec.tuning.http_port)
+        server = serve_near(board, options.http_host, group.spec.tuning.http_port, finder=finder)
     else:
-        server = serve(board, options.http_host, options.http_port)
+        server = serve(board, options.http_host, options.http_port, finder=finder)
     stack.callback(server.shutdown)
     log.info("serving", extra={"url": f"http://{options.http_host}:{server.server_port}/"})
     if control := options.control:

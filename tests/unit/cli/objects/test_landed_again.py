@@ -7,8 +7,9 @@ import pytest
 
 from landfall.checks.landed_again import LandedAgainNow
 from landfall.cli.group_store import GroupStore
-from landfall.cli.objects.locate import OffsetLocation, look_up
+from landfall.cli.objects.locate import look_up
 from landfall.cli.objects.verify import VerifyResult, examine
+from landfall.landed.locating import OffsetLocation
 from landfall.ledger import Decision, Replay
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice

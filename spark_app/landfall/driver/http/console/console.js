@@ -1,5 +1,5 @@
-// Shows /status and /history of one driver, and asks again every few seconds. Texts may come from payloads: they are set
-// as text, never as markup.
+// Shows /status and /history of one driver, and asks again every few seconds; /record, when the form or the address
+// (#record/TOPIC/PARTITION/OFFSET) asks for one. Texts may come from payloads: they are set as text, never as markup.
 "use strict";
 
 const ASK_EVERY = 3000; // milliseconds
@@ -307,6 +307,60 @@ function showHistory(history) {
   element("since").textContent = new Date(history.time[0]).toLocaleString();
   element("charts").replaceChildren(...CHARTS.map((chart) => chartOf(chart, history)));
 }
+
+// A record -----------------------------------------------------------------------------------------------------------
+
+const FATES = { landed: "good", "dead-lettered": "warn", "possibly-landed": "good", lost: "bad", "given-up": "bad" };
+
+function storyOf(found) {
+  const nodes = [make("p", found.message || found.error, `title ${FATES[found.fate] || "soft"}`)];
+  const facts = [];
+  if (found.committed) facts.push(`Committed ${new Date(found.committed).toLocaleString()}, in slot ${found.slot}.`);
+  if (found.visible === false) facts.push("Its objects are not all visible yet.");
+  for (const publisher of found.publishers || [])
+    facts.push(publisher.published ? `${publisher.name} (${publisher.type}) has it.`
+      : `${publisher.name} (${publisher.type}) does not have it yet: it is at slot ${publisher.slot}.`);
+  nodes.push(...facts.map((fact) => make("p", fact)));
+  if (found.objects && found.objects.length)
+    nodes.push(...tableOf("Objects", ["object", ">row", ">rows"], found.objects.map((object) => [
+      object.url, object.row === null ? "unknown" : count(object.row), count(object.rows)])));
+  if (found.command) nodes.push(commandOf(found.command));
+  return nodes;
+}
+
+async function showRecord() {
+  const story = element("story");
+  story.replaceChildren(make("p", "Looking it up …", "soft"));
+  try {
+    story.replaceChildren(...storyOf(await ask(`record?${new URLSearchParams(new FormData(element("record")))}`)));
+  } catch (error) {
+    story.replaceChildren(make("p", `The driver does not answer: ${error.message}.`, "title bad"));
+  }
+}
+
+// The address names the record, so that it can be sent to someone.
+function showRecordOfAddress() {
+  const [what, ...place] = location.hash.replace("#", "").split("/");
+  if (what !== "record" || place.length !== 3) return;
+  const fields = element("record").elements;
+  try {
+    [fields.topic.value, fields.partition.value, fields.offset.value] = place.map(decodeURIComponent);
+  } catch {
+    return; // no address that this page made
+  }
+  if (element("record").reportValidity()) showRecord();
+}
+
+element("record").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const fields = element("record").elements;
+  const place = [fields.topic, fields.partition, fields.offset].map((field) => encodeURIComponent(field.value.trim()));
+  const address = `#record/${place.join("/")}`;
+  if (location.hash === address) showRecord();
+  else location.hash = address;
+});
+window.addEventListener("hashchange", showRecordOfAddress);
+showRecordOfAddress();
 
 // Asking -------------------------------------------------------------------------------------------------------------
 
