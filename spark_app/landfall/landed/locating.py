@@ -40,7 +40,7 @@ from landfall.pipeline.route.pattern import parse_route
 from landfall.registry import Allowed, output_format, plug_ins
 
 HIDDEN = "…"
-"""What is shown of a folder that a payload has named."""
+"""The name that is shown for a folder that a payload has named."""
 
 ReasonOf = Callable[[GroupSpec, CandidateRows, int], str]
 """Returns why the record in a row (counted from 0) of an object of dead letters is one."""

@@ -190,7 +190,7 @@ def add_hours(board: StatusBoard, status: Status, hours: float = 2) -> None:
 def finder_of(
     sample: SampleLedger, store: Store | None = None, clock: Callable[[], float] = time.monotonic
 ) -> RecordFinder:
-    """What finds the records of a ledger: in this store, if it is not that of the ledger."""
+    """Return the finder of a ledger's records; ``store`` replaces the ledger's own."""
     group = parse_group(
         {
             "apiVersion": "landfall.dev/v1alpha1",

@@ -1,13 +1,14 @@
 """The recent past of a driver, for the charts of its page: some numbers of its status over time.
 
 It has a bound: once there are too many points, every second one is dropped, and from then on points
-are taken half as often, until the oldest is a day old. It begins with the process; what was before
-is in the metrics that Prometheus keeps.
+are taken half as often, until the oldest is a day old. What the ledger shows of the time before the
+process is in front of them (``landfall.driver.http.past``); the rest of it is in the metrics that
+Prometheus keeps.
 """
 
 import threading
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from landfall.api.contract import Status
 from landfall.api.status_summary import totals_of
@@ -17,11 +18,13 @@ SHORTEST_SECONDS = 15.0
 """Between two points at first: two hours of them."""
 LONGEST_SECONDS = 240.0
 """Between two points in the end: a day and a third of them."""
+REACH = timedelta(days=1)
+"""How far back the ledger's points reach."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """The numbers of a time.
+    """The numbers of a time. Counters of the time before the driver's start are negative.
 
     Attributes:
         time: in milliseconds since 1970.
@@ -33,7 +36,7 @@ class Point:
         input_bytes: of payloads, since the driver's start.
         dead_lettered: since the driver's start.
         commits: in the ledger since its first slot.
-        failures: since the driver's start.
+        failures: since the driver's start; None before it.
     """
 
     time: int
@@ -45,7 +48,7 @@ class Point:
     input_bytes: int
     dead_lettered: int
     commits: int
-    failures: int
+    failures: int | None
 
     @classmethod
     def of(cls, status: Status, now: datetime) -> "Point":
@@ -75,6 +78,7 @@ class StatusHistory:
 
     seconds: float = SHORTEST_SECONDS
     _points: list[Point] = field(default_factory=list)
+    _past: list[Point] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, point: Point) -> None:
@@ -98,9 +102,28 @@ class StatusHistory:
         self.seconds *= 2
         self._points = self._points[::2]
 
+    def take_past(self, past: list[Point]) -> None:
+        """Keep the ledger's points, in order, of the time before this process has seen a lag.
+
+        Points without one before their end are dropped: a process that stood by counted nothing.
+        """
+        if not past:
+            return
+        with self._lock:
+            until = past[-1].time
+            self._points = [p for p in self._points if p.time > until or p.lag_records is not None]
+            self._past = past
+
     def columns(self) -> dict[str, list[float | None]]:
         """The points, as a list for each of their fields."""
         with self._lock:
-            points = [*self._points]
+            points = [*self._before(), *self._points]
         names = [column.name for column in fields(Point)]
         return {name: [getattr(point, name) for point in points] for name in names}
+
+    def _before(self) -> list[Point]:
+        """The ledger's points that are before this process's, and of the last day."""
+        if not self._points:
+            return self._past
+        oldest = self._points[-1].time - REACH.total_seconds() * 1000
+        return [p for p in self._past if oldest <= p.time < self._points[0].time]

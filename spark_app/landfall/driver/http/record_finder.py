@@ -1,7 +1,7 @@
 """Answers ``/record``: the outcome of an offset, for the page of a driver and for programs.
 
 Any client of the port may ask, so an answer has no value of a payload: no reason of a dead letter
-in its own words, no folder that a payload has named, nobody's name. It costs the store little:
+in its own words, no folder that a payload has named, no name of a person. It costs the store little:
 lookups take turns, a few are allowed in a minute, and each reads a bounded part of the ledger and
 of objects. What lies beyond is left to ``landfall locate``, which the answer names. The driver's
 loop is not asked, it only hands over the ledger's state.
@@ -131,7 +131,7 @@ class RecordFinder:
             # Their texts may name objects, and so folders, or quote a damaged one.
             reason = error.reason.value if isinstance(error, Stalled) else type(error).__name__
             code = HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, Retry) else HTTPStatus.OK
-            message = f"could not be looked up ({reason}); the command below says why"
+            message = f"could not be looked up ({reason}); run the command to see why"
             return code, self._answer(tp, offset, fate="unknown", message=message)
         finally:
             if known is None:
@@ -223,7 +223,7 @@ def _is_number(text: str) -> bool:
 
 
 def _reached(publisher: PublisherStatus, slot: int) -> dict[str, object]:
-    """Whether a publisher has reached a slot."""
+    """Return a publisher, and whether it has reached a slot."""
     return {
         "name": publisher.name,
         "type": publisher.type,

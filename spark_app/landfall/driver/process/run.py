@@ -15,7 +15,7 @@ from types import FrameType
 
 import stamina
 
-from landfall.api.contract import ExitCode, LedgerAnchor, LedgerPosition, Status
+from landfall.api.contract import LANE, ExitCode, LedgerAnchor, LedgerPosition, Status
 from landfall.api.hidden_columns import hidden_columns
 from landfall.api.plain_http import plain_http
 from landfall.api.spec import ConsumerGroup, Schedule, TopicSpecs
@@ -29,6 +29,7 @@ from landfall.driver.core.pinned_spec import pinned_spec
 from landfall.driver.core.runner import BinRunner
 from landfall.driver.core.store_monitor import StoreMonitor, fail_fast
 from landfall.driver.http.control import Control, ControlHandler, serve_control
+from landfall.driver.http.past import PastReader
 from landfall.driver.http.peers import is_any_working
 from landfall.driver.http.record_finder import RecordFinder
 from landfall.driver.http.server import StatusBoard, serve, serve_near
@@ -54,7 +55,7 @@ from landfall.driver.spark.executor_problems import ExecutorProblems
 from landfall.driver.spark.session import SparkRunner, starting_spark
 from landfall.errors import Retry, StoreDenied
 from landfall.landed.opening import backup_of, open_log
-from landfall.lane import LaneWriter, claim_output_root
+from landfall.lane import Lane, LaneWriter, claim_output_root
 from landfall.lane.stores import open_stores
 from landfall.store import Store
 from landfall.store.lifecycle import settings_warning
@@ -235,6 +236,7 @@ def drive(
     publishing = Publishing(group, store, clock)
     impatient = open_stores(fail_fast(group.spec))
     finder = RecordFinder(group, impatient)
+    past = PastReader(Lane(impatient, group.metadata.name, LANE), board.history, clock)
     goal = options.goal or scheduled(_schedule(group, options), stays=options.stays)
     ends = has_end(group, options)
     patience = Patience(options.max_wait if ends else None)
@@ -251,6 +253,7 @@ def drive(
         def shown(progress: DriverProgress) -> None:
             publishing.observe(progress.state)
             finder.observe(progress.state)
+            past.observe(progress.state)
             report(progress)
 
         return Driver(

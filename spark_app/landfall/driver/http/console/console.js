@@ -338,7 +338,7 @@ async function showRecord() {
   }
 }
 
-// The address names the record, so that it can be sent to someone.
+// The address names the record, so that it can be passed on.
 function showRecordOfAddress() {
   const [what, ...place] = location.hash.replace("#", "").split("/");
   if (what !== "record" || place.length !== 3) return;
