@@ -39,6 +39,7 @@ from landfall_operator.runtime.backfills import Backfills, BackfillScope
 from landfall_operator.runtime.control_port import ControlPort, Signer
 from landfall_operator.runtime.driver_client import HttpDriverClient
 from landfall_operator.runtime.event_recorder import EventRecorder
+from landfall_operator.runtime.group_list import group_list
 from landfall_operator.runtime.kube_client import KubeClient, RequestRejected
 from landfall_operator.runtime.leader_election import LeaderLease, LeaseIdentity
 from landfall_operator.runtime.metrics import Metrics, OperatorSnapshot
@@ -219,6 +220,7 @@ class Operator:
             ready=self._ready,
             host=settings.host,
             port=settings.port,
+            groups=lambda: group_list(self._metrics.group_snapshots, is_leader=self._lease.held),
         )
         log.info(
             "serving",

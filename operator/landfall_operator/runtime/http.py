@@ -1,5 +1,7 @@
 """The operator's HTTP server: ``/metrics``, ``/healthz`` (liveness) and ``/readyz`` (readiness).
 
+At ``/`` a browser gets a page of all groups, which asks for ``/groups``.
+
 The event loop that reconciles the groups serves it too, so a loop that hangs fails its probes. An
 operator on standby is alive and ready: a rolling update waits for the new one's readiness before it
 stops the leader.
@@ -9,26 +11,38 @@ seconds, and earlier when there are too many, the oldest first.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
+import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from landfall import __version__
+from landfall.api import console
 
 MAX_CONNECTIONS = 64
 """Connections that are kept; the next one closes the oldest."""
 CONNECTION_SECONDS = 15.0
 """How long a connection lasts at most: to send a request, to be answered, and idle."""
+GROUPS_SECONDS = 1.0
+"""How long the document of all groups is shown again, however many ask for it."""
 Check = Callable[[], tuple[bool, str]]
 """A probe: whether it succeeds, and the text of the response."""
 
 
-async def serve(
-    registry: CollectorRegistry, healthy: Check, ready: Check, host: str, port: int
+async def serve(  # noqa: PLR0913  # each by keyword
+    registry: CollectorRegistry,
+    healthy: Check,
+    ready: Check,
+    host: str,
+    port: int,
+    *,
+    groups: Callable[[], dict[str, Any]] = dict,
 ) -> web.AppRunner:
     """Start the server; it runs until ``cleanup`` of the runner is called.
 
@@ -47,9 +61,24 @@ async def serve(
             body=generate_latest(registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
         )
 
-    async def root(_: web.Request) -> web.Response:
+    async def root(request: web.Request) -> web.Response:
+        if "text/html" in request.headers.get("Accept", ""):
+            return _page(console.GROUPS_PAGE)
         return web.Response(
-            text=f"landfall-operator {__version__}\n\n/metrics\n/healthz\n/readyz\n"
+            text=f"landfall-operator {__version__}\n\n/groups\n/metrics\n/healthz\n/readyz\n"
+        )
+
+    async def page_file(request: web.Request) -> web.Response:
+        return _page(request.path.removeprefix("/"))
+
+    made, body = -GROUPS_SECONDS, b""
+
+    async def group_document(_: web.Request) -> web.Response:
+        nonlocal made, body
+        if time.monotonic() - made >= GROUPS_SECONDS:
+            body, made = msgspec.json.encode(groups()), time.monotonic()
+        return web.Response(
+            body=body, headers={"Content-Type": "application/json", **console.HEADERS}
         )
 
     app = web.Application()
@@ -57,6 +86,8 @@ async def serve(
         [
             web.get("/", root),
             web.get("/metrics", metrics),
+            web.get("/groups", group_document),
+            *(web.get(f"/{name}", page_file) for name in console.GROUPS_FILES),
             *(web.get(path, check) for path in checks),
         ]
     )
@@ -66,6 +97,11 @@ async def serve(
     await runner.setup()
     await _Site(runner, host, port).start()
     return runner
+
+
+def _page(name: str) -> web.Response:
+    headers = {"Content-Type": console.content_type(name) or "", **console.HEADERS}
+    return web.Response(body=console.content(name), headers=headers)
 
 
 class _Site(web.TCPSite):

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from landfall.driver.http import console, history
+from landfall.api import console
+from landfall.driver.http import history
 from landfall.driver.http.history import Point, StatusHistory
 from landfall.driver.http.server import StatusBoard, serve
 from tests.support.driver import console_pages
@@ -60,7 +61,7 @@ def test_the_page_needs_nothing_but_files_of_its_own(server: ThreadingHTTPServer
     files = [name for name in asked if console.content_type(name)]
     rest = {name for name in asked if name not in files}
 
-    assert sorted(files) == ["console.css", "console.js"]
+    assert sorted(files) == ["console.css", "console.js", "shared.js"]
     assert rest == {"data:,", "status", "status?summary=true", "history", "metrics", "healthcheck"}
     for name in files:
         headers, text = get(server, f"/{name}", {})
@@ -83,10 +84,12 @@ def test_no_script_runs_but_that_of_the_page(
 
 
 def test_the_policy_forbids_nothing_that_the_page_has() -> None:
-    page, script = (console.content(name).decode() for name in ("index.html", "console.js"))
+    pages = "".join(console.content(name).decode() for name in ("index.html", "groups.html"))
+    names = ("shared.js", "console.js", "groups.js")
+    scripts = "".join(console.content(name).decode() for name in names)
 
-    assert not re.search(r"<script>|<style|\son\w+=|style=", page)
-    assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|\.style\b", script)
+    assert not re.search(r"<script>|<style|\son\w+=|style=", pages)
+    assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|\.style\b", scripts)
 
 
 def test_a_driver_remembers_what_it_has_shown(board: StatusBoard) -> None:

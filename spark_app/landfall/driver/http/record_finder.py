@@ -1,7 +1,7 @@
 """Answers ``/record``: the outcome of an offset, for the page of a driver and for programs.
 
 Any client of the port may ask, so an answer has no value of a payload: no reason of a dead letter
-in its own words, no folder that a payload has named, no name of a person. It costs the store little:
+in its own words, no folder that a payload has named, no name of a person. It costs little:
 lookups take turns, a few are allowed in a minute, and each reads a bounded part of the ledger and
 of objects. What lies beyond is left to ``landfall locate``, which the answer names. The driver's
 loop is not asked, it only hands over the ledger's state.

@@ -1,6 +1,6 @@
 """The driver's HTTP server: its page, ``/status``, ``/history``, ``/record``, metrics, health.
 
-At ``/`` a browser gets a page (``landfall.driver.http.console``), another program the paths.
+At ``/`` a browser gets a page (``landfall.api.console``), another program the paths.
 
 ``/healthcheck`` answers 200 while the loop makes passes, or waits for a store or a source that does
 not answer (a restart would not help then). It answers 503 when the driver is stalled or fenced, or
@@ -16,13 +16,12 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -31,11 +30,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from landfall import __version__
+from landfall.api import console
 from landfall.api.contract import DriverPhase, Status
 from landfall.api.status_summary import summarize
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.store_monitor import Outage
-from landfall.driver.http import console
 from landfall.driver.http.history import SHORTEST_SECONDS, Point, StatusHistory
 from landfall.driver.http.metrics import HAVE_LANE, StatusCollector
 from landfall.driver.http.record_finder import RecordFinder
@@ -55,15 +54,6 @@ PAGE_SECONDS = 1.0
 """How long a page may be shown again, if nothing new is posted before."""
 _JSON = "application/json; charset=utf-8"
 _TEXT = "text/plain; charset=utf-8"
-_HEADERS: Mapping[str, str] = MappingProxyType(
-    {
-        "Cache-Control": "no-store",
-        "Content-Security-Policy": console.CONTENT_SECURITY_POLICY,
-        "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
-    }
-)
-"""Of each answer: a text of a payload that is in it must never run in a browser."""
 _PATHS = (
     "/healthcheck  200 while the driver is healthy\n"
     "/version      version of Landfall\n"
@@ -187,7 +177,7 @@ def serve(
             self.send_response(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
-            for name, value in _HEADERS.items():
+            for name, value in console.HEADERS.items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
