@@ -29,7 +29,7 @@ def snapshot() -> GroupSnapshot:
     world = World(group("good", autoscaling={"minReplicas": 1, "maxReplicas": 4}))
     world.run(timedelta(minutes=10))
     status = report(world.observe(), desired_state(world.observe()))
-    return GroupSnapshot("logs", "clicks", status, START, answers=True, restarts=2)
+    return GroupSnapshot("logs", "hits-to-s3", status, START, answers=True, restarts=2)
 
 
 def test_a_group_has_its_numbers(snapshot: GroupSnapshot) -> None:
@@ -60,7 +60,7 @@ def test_what_is_wrong_is_the_type_of_a_condition_and_never_its_text(
 
 def test_all_texts_are_in_the_metrics_of_the_same_port(snapshot: GroupSnapshot) -> None:
     metrics = Metrics(lambda: OperatorSnapshot(is_leader=True, groups=1, oldest_pass=1.5))
-    metrics.group_snapshots["logs", "clicks"] = snapshot
+    metrics.group_snapshots["logs", "hits-to-s3"] = snapshot
     page = generate_latest(metrics.registry).decode()
 
     (shown,) = group_list(metrics.group_snapshots, is_leader=True)["groups"]

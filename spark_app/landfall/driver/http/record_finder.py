@@ -167,7 +167,7 @@ class RecordFinder:
             more["committed"] = times.get(outcome.slot)
             more["visible"] = outcome.slot <= state.applied_through
             if location.fate in {"landed", "possibly-landed"}:
-                more["publishers"] = [_reached(each, outcome.slot) for each in publishers]
+                more["publishers"] = [_reached(publisher, outcome.slot) for publisher in publishers]
         return HTTPStatus.OK, self._answer(tp, offset, **asdict(location), **more)
 
     def _records(self, state: State, tp: TopicPartition, offset: int) -> list[Record] | None:
