@@ -12,6 +12,7 @@ from landfall.driver.http.server import StatusBoard, serve
 from landfall.ledger.offsets import TopicPartition
 from tests.support.driver import console_pages
 from tests.support.driver.console_pages import HOSTILE, NOW
+from tests.support.driver.live_page import live_page
 from tests.support.ledger.sample_ledger import SampleLedger
 
 BROWSER = console_pages.browser()
@@ -29,19 +30,26 @@ class Render(Protocol):
 
 
 @pytest.fixture
-def render(tmp_path: Path) -> Iterator[Render]:
+def driver() -> Iterator[tuple[StatusBoard, str]]:
+    """A driver that has landed a thousand records, and the address of its page."""
     board, sample = StatusBoard(lambda: NOW), SampleLedger().open().add(TP)
     sample.commit(sample.land(TP, 0, 1000))
     server = serve(board, "127.0.0.1", 0, finder=console_pages.finder_of(sample))
+    yield board, f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+
+
+@pytest.fixture
+def render(driver: tuple[StatusBoard, str], tmp_path: Path) -> Render:
+    board, root = driver
 
     def rendered(status: Status, address: str = "") -> tuple[str, str]:
         console_pages.post(board, status)
         console_pages.add_hours(board, status)
-        url = f"http://127.0.0.1:{server.server_port}/{address}"
+        url = f"{root}{address}"
         return console_pages.rendered(str(BROWSER), url, tmp_path / "profile")
 
-    yield rendered
-    server.shutdown()
+    return rendered
 
 
 def test_a_driver_that_lands_shows_its_lag_and_that_nothing_is_wrong(render: Render) -> None:
@@ -108,3 +116,29 @@ def test_a_record_that_no_driver_can_find_is_no_error_of_the_page(render: Render
     assert "is not in this group's ledger" in hostile
     assert "<title>web/clicks · Running · Landfall</title>" in hostile
     assert "CONSOLE" not in reported
+
+
+@pytest.mark.asyncio
+async def test_a_record_is_looked_up_and_its_command_copied_by_keyboard(
+    driver: tuple[StatusBoard, str], tmp_path: Path
+) -> None:
+    board, url = driver
+    console_pages.post(board, console_pages.healthy())
+    async with live_page(str(BROWSER), url, tmp_path / "live") as page:
+        await page.until("document.querySelector('#group').textContent === 'web/clicks'")
+        await page.value("document.querySelector('input[name=topic]').focus()")
+        for text in ("clicks", "0", "41"):
+            await page.call("Input.insertText", text=text)
+            await page.press("Tab", 9)
+        await page.press("Enter", 13, "\r")  # on the button
+        await page.until("document.querySelector('#story').textContent.includes('in slot 2')")
+        assert await page.value("location.hash") == "#record/clicks/0/41"
+
+        await page.value(
+            "navigator.clipboard.writeText = async (text) => { window.copied = text; }; 1"
+        )
+        await page.value("document.querySelector('#story .command button').focus()")
+        await page.press(" ", 32, " ")
+        await page.until("window.copied !== undefined")
+        copied = await page.value("window.copied")
+    assert copied == "landfall locate GROUP.yaml clicks 0 41"

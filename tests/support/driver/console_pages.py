@@ -249,7 +249,7 @@ def picture(program: str, file: Path) -> None:
             f"http://127.0.0.1:{server.server_port}/",
             Path(profile),
             "--hide-scrollbars",
-            "--window-size=1200,1620",
+            "--window-size=1200,2260",
             f"--screenshot={file.absolute()}",
         )
     server.shutdown()
