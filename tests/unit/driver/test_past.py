@@ -153,10 +153,10 @@ def test_a_driver_that_starts_again_shows_what_was_landed_before(
     def watch(_: StatusReport) -> None:
         until = time.monotonic() + 10
         while not shown and time.monotonic() < until:
-            shown[:] = boards[0].history.columns()["landed_records"]
+            shown[:] = boards[0].history.columns()["failures"]
             time.sleep(0.01)
 
     options = RunOptions(until_caught_up=True, http_port=0)
     assert drive(group, open_stores(group.spec), InProcessRunner(), options, watch) is ExitCode.OK
 
-    assert shown[-1] == 0
+    assert shown[:1] == [None]  # only the ledger's points do not know it
