@@ -18,6 +18,7 @@ from examples.plugins.object_index import ObjectIndex
 from landfall.errors import Reason, Retry, Stalled
 from landfall.publish import Stretch
 from landfall.publish.bigquery.tables import LoadedTables
+from landfall.publish.delta.copied_log import StoreLogs
 from landfall.publish.tables import Next, Tables
 from landfall.store.file import FileStore
 from tests.support.publishers.bigquery import MemoryWarehouse, bigquery_lake
@@ -27,7 +28,9 @@ from tests.support.publishers.lake import (
     DeltaFolders,
     Killed,
     Lake,
+    LogStore,
     MemoryTables,
+    copied_delta_lake,
     delta_lake,
     iceberg_lake,
     index_lake,
@@ -41,6 +44,7 @@ KINDS: dict[str, Callable[[Path], Lake]] = {
     "plug-in": index_lake,
     "iceberg": iceberg_lake,
     "delta": delta_lake,
+    "delta, copied logs": copied_delta_lake,
     "bigquery": bigquery_lake,
 }
 
@@ -189,6 +193,8 @@ def calls_of(lake: Lake) -> tuple[type, tuple[str, ...]]:
     tables = lake.connect()
     if isinstance(tables, MemoryTables):
         return MemoryTables, ("append", "through", "refill")
+    if isinstance(tables, DeltaFolders) and isinstance(tables.logs, StoreLogs):
+        return LogStore, ("read", "list_after", "create", "overwrite")
     if isinstance(tables, DeltaFolders):
         return DeltaTable, ("__init__", "create_write_transaction", "create")
     if isinstance(tables, LoadedTables):

@@ -25,6 +25,7 @@ class BuiltInType:
             in small letters. None if nothing.
         has_tables: whether its destination has tables.
         of_files: whether these consist of the landed files, which they and their readers open.
+        schemes: with ``of_files``, the schemes of output roots whose files they can be made of.
         follows_replacements: whether its destination stays correct when objects are replaced.
     """
 
@@ -32,6 +33,7 @@ class BuiltInType:
     package: str | None = None
     has_tables: bool = False
     of_files: bool = False
+    schemes: tuple[str, ...] = ("s3", "file")
     follows_replacements: bool = True
 
 
@@ -51,7 +53,11 @@ BUILT_IN: Mapping[str, BuiltInType] = {
         of_files=True,
     ),
     "Delta": BuiltInType(
-        path="landfall.publish.delta:Delta", package="deltalake", has_tables=True, of_files=True
+        path="landfall.publish.delta:Delta",
+        package="deltalake",
+        has_tables=True,
+        of_files=True,
+        schemes=("s3", "file", "abfss", "gs", "hdfs"),
     ),
     "BigQuery": BuiltInType(
         path="landfall.publish.bigquery:BigQuery",
@@ -69,8 +75,6 @@ BUILT_IN: Mapping[str, BuiltInType] = {
 """The types of ``spec.publish`` that are no plug-ins, by name."""
 
 _PATHS: Mapping[str, str] = {name: kind.path for name, kind in BUILT_IN.items()}
-_READABLE = ("s3", "file")
-"""The schemes of output roots whose files tables and their readers can open."""
 
 
 def check_publishers(group: ConsumerGroup, store: Store) -> None:
@@ -116,10 +120,12 @@ def publisher(
             f"{how_to_install(extra)}, or take an image that is built with PUBLISHERS=yes",
         )
     url = group.spec.output.url
-    if built_in and built_in.of_files and url.partition("://")[0] not in _READABLE:
+    if built_in and built_in.of_files and url.partition("://")[0] not in built_in.schemes:
+        *most, last = (f"{scheme}://" for scheme in built_in.schemes)
         raise Stalled(
             Reason.SPEC_INVALID,
-            f"{field}.type: {entry.type} makes tables of files in s3:// and file://, not in {url}",
+            f"{field}.type: {entry.type} makes tables of files in {', '.join(most)} and {last}, "
+            f"not in {url}",
         )
     if problems := entry_problems(group, entry):
         raise Stalled(Reason.SPEC_INVALID, problems[0])

@@ -20,7 +20,7 @@ from landfall.publish.context import Context
 _TOPIC = "{topic}"
 _GENERATION = "{generation}"
 _TEMPLATE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
-_FOLDER = re.compile(r"(s3://[^/\s]+|file://)/[^\s?#{}]+")
+_FOLDER = re.compile(r"((s3|abfss|gs|hdfs)://[^/\s]+|file://)/[^\s?#{}]+")
 _REPLACED = re.compile(r"[^A-Za-z0-9_]")
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,16 @@ from landfall.publish import Stretch
 from landfall.publish.context import Context
 from landfall.publish.cursor import PublisherCursor
 from landfall.publish.delta import DeltaSettings, DeltaTables
+from landfall.publish.delta.copied_log import StoreLogs
 from landfall.publish.delta.files import LandedFiles
+from landfall.publish.delta.logs import StorageLogs, TableLogs
 from landfall.publish.following import Follower
 from landfall.publish.iceberg import IcebergTables, IcebergTableSettings
 from landfall.publish.iceberg.catalog import Connection
 from landfall.publish.s3_access import Recent
 from landfall.publish.tables import Next, TablePublisher, Tables
 from landfall.store import Store
+from landfall.store.file import FileStore
 from landfall.store.urls import open_store
 from tests.support.kubernetes.groups import document
 from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger, replace_header
@@ -297,7 +300,16 @@ def iceberg_lake(root: Path) -> Lake:
     )
 
 
-def delta_lake(root: Path) -> Lake:
+class LogStore(FileStore):
+    """A store that has only the tables of a Delta publisher."""
+
+
+def copied_delta_lake(root: Path) -> Lake:
+    """The same tables; delta-rs writes to copies of their logs."""
+    return delta_lake(root, StoreLogs(f"{root}/tables", lambda: LogStore(root / "tables")))
+
+
+def delta_lake(root: Path, logs: TableLogs | None = None) -> Lake:
     """Tables in folders beside the landed files, read by a query engine."""
     landed = Landed(root)
     (root / "tables").mkdir()
@@ -308,7 +320,7 @@ def delta_lake(root: Path) -> Lake:
             Recent(lambda: files),
             landed.url(""),
             (GROUP, LANE),
-            Recent(dict),
+            replace(logs) if isinstance(logs, StoreLogs) else StorageLogs(Recent(dict)),
             DeltaSettings(),
             root / "tables",
             check_new=lambda _: None,  # the folder is beside the output root

@@ -12,7 +12,6 @@ SerDes. JSON is read by the class that every Hive since 0.12 and Athena have; in
 jar of its own, hive-hcatalog-core.
 """
 
-import io
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +21,13 @@ from itertools import chain
 import pyarrow as pa
 
 from landfall.api.spec import ColumnSource, GroupSpec
-from landfall.errors import Retry
 from landfall.formats.column_reading import OPEN
 from landfall.ledger.names.object_names import ObjectName
 from landfall.pipeline.decoders.typed_columns import schema_of
 from landfall.publish import VisibleObject
 from landfall.publish.catalog import Columns, Storage
 from landfall.publish.catalog.hive_types import columns_of
+from landfall.publish.object_file import opened
 from landfall.store import Store
 
 _QL = "org.apache.hadoop.hive.ql.io"
@@ -87,7 +86,6 @@ FILES_OF_COLUMNS = frozenset({"Parquet", "Orc"})
 _READERS = 8
 """Footers that are read concurrently: each is a request or two to the store."""
 _MAX_REMEMBERED = 10_000
-_TAIL_BYTES = 64 * 1024
 """Bytes read from the end of a file at first: they contain most footers."""
 
 
@@ -159,56 +157,8 @@ class ColumnsOf:
 
     def _schema(self, each: VisibleObject, format_: str) -> pa.Schema:
         upload = each.landed.upload
-        file = pa.PythonFile(_Remote(self.store, upload.key, upload.size), mode="r")
+        file = opened(self.store, upload.key, upload.size)
         try:
             return OPEN[format_](file).schema
         except (OSError, ValueError) as error:
             raise ValueError(f"{upload.key} is no file of {format_}: {error}") from error
-
-
-class _Remote(io.RawIOBase):
-    """A file in a store: reads the end at once and the rest on demand."""
-
-    def __init__(self, store: Store, key: str, size: int) -> None:
-        super().__init__()
-        self._store = store
-        self._key = key
-        self._size = size
-        self._position = 0
-        self._tail_start = max(0, size - _TAIL_BYTES)
-        self._tail = self._range(self._tail_start, size - self._tail_start)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def size(self) -> int:
-        return self._size
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = base + offset
-        return self._position
-
-    def read(self, size: int = -1) -> bytes:
-        length = self._size - self._position
-        if 0 <= size < length:
-            length = size
-        begin = self._position
-        self._position += max(length, 0)
-        if length <= 0:
-            return b""
-        if begin >= self._tail_start:
-            return self._tail[begin - self._tail_start :][:length]
-        return self._range(begin, length)
-
-    def _range(self, start: int, length: int) -> bytes:
-        body = self._store.read_range(self._key, start, length) if length else b""
-        if body is None or len(body) != length:
-            raise Retry(f"{self._key}: cannot be read at {start}")
-        return body

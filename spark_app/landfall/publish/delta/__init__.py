@@ -25,8 +25,8 @@ from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
-from deltalake.exceptions import CommitFailedError, TableNotFoundError
+from deltalake import CommitProperties, Field, Schema, Transaction, write_deltalake
+from deltalake.exceptions import CommitFailedError
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -37,6 +37,7 @@ from landfall.pipeline.decoders.options import read_options
 from landfall.publish import DueObjects, Hold, Stretch
 from landfall.publish.context import Context
 from landfall.publish.delta.columns import DeltaColumns, DoesNotFit, columns_for
+from landfall.publish.delta.copied_log import StoreLogs
 from landfall.publish.delta.files import (
     DeltaFile,
     LandedFiles,
@@ -44,6 +45,7 @@ from landfall.publish.delta.files import (
     partition_value,
 )
 from landfall.publish.delta.health import details
+from landfall.publish.delta.logs import LoadedTable, StorageLogs, TableLogs
 from landfall.publish.delta.position import (
     Commits,
     PositionUnknown,
@@ -52,6 +54,7 @@ from landfall.publish.delta.position import (
 )
 from landfall.publish.health import Details, Question
 from landfall.publish.library_errors import LibraryErrors
+from landfall.publish.object_file import StoreFiles
 from landfall.publish.replaced_files import FileChanges, TableFile, followed
 from landfall.publish.s3_access import Recent, S3Settings, landed_files, s3_access
 from landfall.publish.table_names import (
@@ -65,16 +68,13 @@ from landfall.publish.table_names import (
 )
 from landfall.publish.table_position import NONE, TablePosition
 from landfall.publish.tables import ChoiceOptions, HoldOf, Next, TablePublisher, keeps_files
+from landfall.store.urls import open_store
 
 MAX_TRIES = 20
 """How often one pass reads a table again that other writers keep changing."""
-_LEAST_SECRET = 4
-"""Shorter values of a secret would hide parts of words."""
 _PLAIN = re.compile(r"([A-Za-z0-9:/=._-]|%25)*")
 """Paths in a log that delta-rs writes as they were given."""
 _PARTITION_TYPES = {"String": "string", "Date": "date", "Int32": "integer", "Int64": "long"}
-_SECRET = re.compile("secret|token|key|password|sas", re.IGNORECASE)
-"""Storage options that must not appear in messages."""
 _KEEP_REMOVED = {"delta.deletedFileRetentionDuration": "interval 36500 days"}
 """Of tables that have landed files in their folder: Spark's ``VACUUM … LITE`` deletes files that a
 table no longer has in all folders, also in folders that VACUUM skips.
@@ -127,12 +127,6 @@ class Delta:
         check_parquet(context, specs)
         folders = TableFolders.of(context, read.table, specs)
 
-        def storage() -> dict[str, str]:
-            access = s3_access(output.s3) if read.table.startswith("s3") else None
-            found = storage_options(access) if access else {}
-            own = {name: str(value) for name, value in read.storage.items()}
-            return {**found, **own, **context.secret()}
-
         def url(key: str) -> str:
             scheme, _, rest = context.url(key).partition("://")
             return f"{read.scheme if scheme == 's3' else scheme}://{rest}"
@@ -141,7 +135,9 @@ class Delta:
         columns = None if read.partition_by is None else tuple(read.partition_by)
 
         def files() -> LandedFiles:
-            return LandedFiles(*landed_files(output), url)
+            if _is_reached(output.url):
+                return LandedFiles(*landed_files(output), url)
+            return LandedFiles(StoreFiles(context.store), "", url)
 
         types = {name: _PARTITION_TYPES[type_] for name, type_ in read.partition_types.items()}
         if columns is not None and (other := types.keys() - {*columns}):
@@ -151,7 +147,7 @@ class Delta:
             files=Recent(files),
             root=url(""),
             lane=lane,
-            storage=Recent(storage),
+            logs=_logs(read, context),
             settings=settings,
             check_new=folders.check_new,
         )
@@ -171,6 +167,41 @@ class Delta:
             hold_of=hold_of,
             details_of=partial(tables.details, hold_of=hold_of),
         )
+
+
+def _is_reached(url: str) -> bool:
+    """Return whether delta-rs and Arrow read and write at a URL as Landfall's stores do."""
+    return url.partition("://")[0] in {"s3", "file"}
+
+
+def _logs(read: DeltaOptions, context: Context) -> TableLogs:
+    """Where the tables' logs are.
+
+    Raises:
+        ValueError: the group's access to its output does not reach the tables, or is not used.
+    """
+    output, scheme = context.group.spec.output, read.table.partition("://")[0]
+
+    def storage() -> dict[str, str]:
+        access = s3_access(output.s3) if scheme == "s3" else None
+        found = storage_options(access) if access else {}
+        own = {name: str(value) for name, value in read.storage.items()}
+        return {**found, **own, **context.secret()}
+
+    if _is_reached(read.table):
+        return StorageLogs(Recent(storage))
+    if scheme != output.url.partition("://")[0]:
+        raise ValueError(
+            f"option table: tables in {scheme}:// are reached by the access to output.url, which "
+            f"is {output.url}; take a folder in the same kind of store"
+        )
+    if read.storage or context.entry.secret_ref:
+        name = "option storage" if read.storage else "secretRef"
+        raise ValueError(
+            f"{name}: tables in {scheme}:// are reached by spec.output.{output.access_field} alone"
+        )
+    above = read.table.partition("{")[0].rpartition("/")[0]
+    return StoreLogs(above, lambda: open_store(output.model_copy(update={"url": above})))
 
 
 def storage_options(access: S3Settings) -> dict[str, str]:
@@ -218,7 +249,7 @@ class DeltaTables:
         files: where landed files are read, looked up at each use.
         root: the URL of the output root.
         lane: the group and the lane of the ledger.
-        storage: the storage options, looked up at each use.
+        logs: of the tables.
         settings: of the tables.
         check_new: raises Stalled if no table may be in a folder.
         library: translates errors of delta-rs.
@@ -227,7 +258,7 @@ class DeltaTables:
     files: Recent[LandedFiles]
     root: str
     lane: tuple[str, str]
-    storage: Recent[dict[str, str]]
+    logs: TableLogs
     settings: DeltaSettings
     check_new: Callable[[str], object] = field(kw_only=True)
     library: LibraryErrors = field(default_factory=LibraryErrors, kw_only=True)
@@ -240,13 +271,13 @@ class DeltaTables:
     def through(self, table: str) -> int:
         """See ``Tables``."""
         with self._errors("read", table):
-            return self._position(self._load(table)).through
+            return self._position(self.logs.load(table)).through
 
     def append(self, table: str, after: Next) -> int:
         """See ``Tables``."""
         with self._errors("append to", table):
             for _ in range(MAX_TRIES):
-                loaded = self._load(table)
+                loaded = self.logs.load(table)
                 position = self._position(loaded)
                 stretch = after(position.through)
                 if not stretch.objects and not stretch.replaced:
@@ -256,9 +287,7 @@ class DeltaTables:
                     key = stretch.objects[0].key
                     self._create(table, self.files().read([key])[0])
                     continue
-                changes = followed(
-                    loaded.table_uri, stretch, position, partial(self._files_of, loaded)
-                )
+                changes = followed(loaded.url, stretch, position, partial(self._files_of, loaded))
                 keys = [object_.key for object_ in changes.add]
                 files = self.files().read(keys) if keys else []
                 with suppress(CommitFailedError):  # another writer has changed the table
@@ -283,12 +312,12 @@ class DeltaTables:
             Stalled: a user has to change something.
         """
         with self._errors("read", table):
-            loaded = self._load(table)
+            loaded = self.logs.load(table)
             if loaded is None:
                 return None
             live = _live_files(loaded, _paths_in_log(loaded))
             deletes = sum(file.has_deleted_rows for file in live)
-            found = details(loaded, self.storage(), question.small_bytes, deletes)
+            found = details(loaded, self.logs.files(loaded), question.small_bytes, deletes)
             if hold_of is None:
                 return found
             holds = (hold_of(table, due, question.now) for due in question.retired)
@@ -306,7 +335,7 @@ class DeltaTables:
             keys = [object_.key for object_ in stretch.objects]
             files = self.files().read(keys) if keys else []
             for _ in range(MAX_TRIES):
-                loaded = self._load(table)
+                loaded = self.logs.load(table)
                 is_empty = loaded is None or not self._has_rows(loaded)
                 if is_empty and not files:
                     return
@@ -319,7 +348,7 @@ class DeltaTables:
                 # leaves no doubt. A path spelled differently by another writer would be a second
                 # file.
                 plain = {path.replace("%25", "%") for path in in_log if _PLAIN.fullmatch(path)}
-                table_url = loaded.table_uri
+                table_url = loaded.url
                 alike = {f.key for f in files if (below(table_url, f.url) or f.url) in plain}
                 with suppress(CommitFailedError):  # another writer has changed the table
                     if self._sets_retention(loaded, files):
@@ -342,10 +371,10 @@ class DeltaTables:
         raise _contended(table)
 
     def _parted(
-        self, loaded: DeltaTable, in_log: Sequence[str], files: Sequence[DeltaFile]
+        self, loaded: LoadedTable, in_log: Sequence[str], files: Sequence[DeltaFile]
     ) -> tuple[set[str], tuple[TableFile, ...]]:
         """The keys of files that a table has unchanged, and its remaining files."""
-        table = loaded.table_uri
+        table = loaded.url
         wanted = {_in_table(table, file.url): file.key for file in files}
         live = [
             (file, wanted.get(_in_table(table, absolute(table, file.path))))
@@ -355,7 +384,7 @@ class DeltaTables:
         leaving = tuple(file for file, key in live if file.has_deleted_rows or key not in staying)
         return staying, leaving
 
-    def _clear(self, loaded: DeltaTable, stretch: Stretch, files: Sequence[DeltaFile]) -> None:
+    def _clear(self, loaded: LoadedTable, stretch: Stretch, files: Sequence[DeltaFile]) -> None:
         """Remove all files of a table, by a version of its own, if a stretch can fill it again.
 
         A file with a deletion vector is removed by its path and its vector, and delta-rs names the
@@ -370,34 +399,29 @@ class DeltaTables:
         times = {object_.key: object_.time for object_ in stretch.objects}
         for file in files:
             self._action(loaded, file, times[file.key], moved=False)
-        loaded.create_write_transaction(
-            [],
-            mode="overwrite",
-            schema=loaded.schema(),
-            partition_by=loaded.metadata().partition_columns,
-            commit_properties=self._properties(NONE),
-        )
+        with self.logs.committing(loaded):
+            loaded.create_write_transaction(
+                [],
+                mode="overwrite",
+                schema=loaded.schema(),
+                partition_by=loaded.metadata().partition_columns,
+                commit_properties=self._properties(NONE),
+            )
 
-    def _has_rows(self, loaded: DeltaTable) -> bool:
+    def _has_rows(self, loaded: LoadedTable) -> bool:
         """Return whether a table has rows of the ledger, or may have some."""
         try:
             return self._position(loaded).through != NONE
         except PositionUnknown:
             return True
 
-    def _load(self, table: str) -> DeltaTable | None:
-        try:
-            return DeltaTable(table, storage_options=self.storage())
-        except TableNotFoundError:
-            return None
-
-    def _position(self, loaded: DeltaTable | None) -> TablePosition:
+    def _position(self, loaded: LoadedTable | None) -> TablePosition:
         if loaded is None:
             return TablePosition()
         try:
             return position_of(Commits(loaded), self.application, self.root)
         except Stalled as error:
-            raise type(error)(error.reason, f"table {loaded.table_uri}: {error}") from None
+            raise type(error)(error.reason, f"table {loaded.url}: {error}") from None
 
     def _create(self, table: str, first: DeltaFile) -> None:
         self.check_new(table)
@@ -417,27 +441,21 @@ class DeltaTables:
             )
         made += [Field(name, PrimitiveType(types.get(name, "string"))) for name in of_folders]
         with suppress(CommitFailedError):
-            DeltaTable.create(
-                table,
-                Schema(made),
-                mode="ignore",
-                partition_by=by,
-                configuration=_KEEP_REMOVED if below(table, first.url) else None,
-                storage_options=self.storage(),
-            )
+            configuration = _KEEP_REMOVED if below(table, first.url) else {}
+            self.logs.create(table, Schema(made), by, configuration)
 
-    @staticmethod
-    def _sets_retention(loaded: DeltaTable, files: Sequence[DeltaFile]) -> bool:
+    def _sets_retention(self, loaded: LoadedTable, files: Sequence[DeltaFile]) -> bool:
         """Make a table with landed files in its folder keep removed files, if it does not."""
         if set(loaded.metadata().configuration) & set(_KEEP_REMOVED) or not any(
-            below(loaded.table_uri, file.url) for file in files
+            below(loaded.url, file.url) for file in files
         ):
             return False
-        loaded.alter.set_table_properties(_KEEP_REMOVED)
+        with self.logs.committing(loaded):
+            loaded.alter.set_table_properties(_KEEP_REMOVED)
         return True
 
     def _columns(
-        self, loaded: DeltaTable, files: Sequence[DeltaFile], *, replaces_rows: bool = False
+        self, loaded: LoadedTable, files: Sequence[DeltaFile], *, replaces_rows: bool = False
     ) -> DeltaColumns:
         """The columns that a table needs for files.
 
@@ -446,7 +464,7 @@ class DeltaTables:
         """
         evolves = self.settings.schema_evolution != "None"
         return self._fitting(
-            loaded.table_uri,
+            loaded.url,
             loaded.schema().fields,
             files,
             replaces_rows=replaces_rows,
@@ -462,25 +480,28 @@ class DeltaTables:
         except DoesNotFit as error:
             raise Stalled(Reason.DESTINATION_CONFLICT, str(error)) from None
 
-    def _changes_columns(self, loaded: DeltaTable, columns: DeltaColumns) -> bool:
+    def _changes_columns(self, loaded: LoadedTable, columns: DeltaColumns) -> bool:
         """Change the columns of a table, by a version of its own; return False if they fit."""
-        if columns.widened:
-            write_deltalake(
-                loaded,
-                Schema(list(columns.fields)).to_arrow().empty_table(),
-                mode="overwrite",
-                schema_mode="overwrite",
-                predicate="false",  # no row is overwritten
-                partition_by=loaded.metadata().partition_columns,
-                commit_properties=CommitProperties(max_commit_retries=0),
-            )
-        elif columns.added:
-            loaded.alter.add_columns(list(columns.added))
-        return bool(columns.widened or columns.added)
+        if not columns.widened and not columns.added:
+            return False
+        with self.logs.committing(loaded):
+            if columns.widened:
+                write_deltalake(
+                    loaded,
+                    Schema(list(columns.fields)).to_arrow().empty_table(),
+                    mode="overwrite",
+                    schema_mode="overwrite",
+                    predicate="false",  # no row is overwritten
+                    partition_by=loaded.metadata().partition_columns,
+                    commit_properties=CommitProperties(max_commit_retries=0),
+                )
+            else:
+                loaded.alter.add_columns(list(columns.added))
+        return True
 
-    def _files_of(self, loaded: DeltaTable, keys: Sequence[str]) -> dict[str, TableFile]:
+    def _files_of(self, loaded: LoadedTable, keys: Sequence[str]) -> dict[str, TableFile]:
         """The files that a table has of objects, by key, however a writer spells their URIs."""
-        table = loaded.table_uri
+        table = loaded.url
         live = _live_files(loaded, _paths_in_log(loaded))
         by_uri = {_spelled_alike(absolute(table, file.path)): file for file in live}
         url = self.files().url
@@ -489,7 +510,7 @@ class DeltaTables:
 
     def _commit(
         self,
-        loaded: DeltaTable,
+        loaded: LoadedTable,
         stretch: Stretch,
         files: Sequence[DeltaFile],
         changes: FileChanges,
@@ -499,32 +520,34 @@ class DeltaTables:
         columns = loaded.metadata().partition_columns
         now_ms = round(time.time() * 1000)
         times = {object_.key: object_.time for object_ in changes.add}
-        loaded.create_write_transaction(
-            [
-                *(
-                    self._action(loaded, file, times[file.key], moved=file.key in changes.moved_in)
-                    for file in files
-                ),
-                *(
-                    RemoveAction(file.path, file.path not in changes.moved_out, now_ms)
-                    for file in changes.remove
-                ),
-            ],
-            mode="append" if fields is None else "overwrite",
-            schema=loaded.schema() if fields is None else Schema([*fields]),
-            partition_by=columns,
-            commit_properties=self._properties(
-                stretch.through, f"{stretch.after + 1}-{stretch.through}", changes
+        actions: list[AddAction | RemoveAction] = [
+            *(
+                self._action(loaded, file, times[file.key], moved=file.key in changes.moved_in)
+                for file in files
             ),
-        )
+            *(
+                RemoveAction(file.path, file.path not in changes.moved_out, now_ms)
+                for file in changes.remove
+            ),
+        ]
+        with self.logs.committing(loaded):
+            loaded.create_write_transaction(
+                actions,
+                mode="append" if fields is None else "overwrite",
+                schema=loaded.schema() if fields is None else Schema([*fields]),
+                partition_by=columns,
+                commit_properties=self._properties(
+                    stretch.through, f"{stretch.after + 1}-{stretch.through}", changes
+                ),
+            )
         if changes.passed_over:
             log.warning(
                 "replacement passed over",
-                extra={"table": loaded.table_uri, "slots": [*changes.passed_over]},
+                extra={"table": loaded.url, "slots": [*changes.passed_over]},
             )
 
     @staticmethod
-    def _action(loaded: DeltaTable, file: DeltaFile, time: str, *, moved: bool) -> AddAction:
+    def _action(loaded: LoadedTable, file: DeltaFile, time: str, *, moved: bool) -> AddAction:
         """The log entry of a file that was landed at a time.
 
         One whose rows have only moved, as by a merge, changes no data: streams skip it.
@@ -539,7 +562,7 @@ class DeltaTables:
                 "partitioned; land with that route, or publish to another table",
             )
         try:
-            path = path_in_table(loaded.table_uri, file.url)
+            path = path_in_table(loaded.url, file.url)
         except InTheWayOfVacuum as error:
             raise Stalled(
                 Reason.DESTINATION_CONFLICT,
@@ -594,11 +617,7 @@ class DeltaTables:
         self.library.succeeded(attempted)
 
     def _message(self, table: str, error: BaseException) -> str:
-        text = f"Delta table {table}: {type(error).__name__}: {error}"
-        for name, value in self.storage().items():
-            if len(value) >= _LEAST_SECRET and _SECRET.search(name):
-                text = text.replace(value, "***")
-        self.storage.forget()
+        text = self.logs.failed(f"Delta table {table}: {type(error).__name__}: {error}")
         self.files.forget()
         return " ".join(text.split())[:1000]
 
@@ -636,21 +655,21 @@ def _in_table(table: str, uri: str) -> str:
     return _one_slash(uri) if inside is None else inside
 
 
-def _paths_in_log(loaded: DeltaTable) -> list[str]:
+def _paths_in_log(loaded: LoadedTable) -> list[str]:
     paths: list[str] = pa.table(loaded.get_add_actions())["path"].to_pylist()
     return paths
 
 
-def _live_files(loaded: DeltaTable, in_log: Iterable[str]) -> list[TableFile]:
+def _live_files(loaded: LoadedTable, in_log: Iterable[str]) -> list[TableFile]:
     """All files that a table has, by their paths in the log."""
     # The log has escapes, which a key may have as well; delta-rs adds them to what it is given.
     paths = map(unquote, in_log)
     with_deleted = set[str]()
     if "deletionVectors" in (loaded.protocol().reader_features or ()):
         vectors = map(unquote, pa.table(loaded.deletion_vectors())["filepath"].to_pylist())
-        with_deleted = {_spelled_alike(absolute(loaded.table_uri, path)) for path in vectors}
+        with_deleted = {_spelled_alike(absolute(loaded.url, path)) for path in vectors}
     return [
-        TableFile(path, _spelled_alike(absolute(loaded.table_uri, path)) in with_deleted)
+        TableFile(path, _spelled_alike(absolute(loaded.url, path)) in with_deleted)
         for path in paths
     ]
 

@@ -10,17 +10,17 @@ Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md, "Add File", "
 
 import json
 import math
+import posixpath
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake.schema import DataType, PrimitiveType
 
@@ -61,17 +61,25 @@ class DeltaFile:
     statistics: str
 
 
+class OpensFiles(Protocol):
+    """The part of a ``pyarrow.fs.FileSystem`` that is needed."""
+
+    def open_input_file(self, path: str) -> Any:
+        """A file that can be read at any place."""
+        ...
+
+
 @dataclass(frozen=True)
 class LandedFiles:
     """Reads landed files.
 
     Attributes:
         system: has them.
-        root: the output root in it.
+        root: the output root in it; may be empty.
         url: of an object, by its key.
     """
 
-    system: pafs.FileSystem
+    system: OpensFiles
     root: str
     url: Callable[[str], str]
 
@@ -88,7 +96,7 @@ class LandedFiles:
     def _file(self, key: str) -> DeltaFile:
         url = self.url(key)
         try:
-            with self.system.open_input_file(f"{self.root}/{key}") as opened, bounded():
+            with self.system.open_input_file(posixpath.join(self.root, key)) as opened, bounded():
                 footer, size = pq.read_metadata(opened), opened.size()
         except FileNotFoundError:
             raise Stalled(Reason.OBJECT_LOST, f"object {url} is not there") from None

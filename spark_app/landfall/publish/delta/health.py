@@ -5,38 +5,31 @@ opened.
 """
 
 import re
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 from deltalake import DeltaTable
-from deltalake.fs import DeltaStorageHandler
 
+from landfall.publish.delta.logs import LogFile
 from landfall.publish.health import Care, Details, TableFiles, TableMetadata, Versions
 
-_LOG = "_delta_log"
 _COMMIT = re.compile(r"(\d{20})\.json", re.ASCII)
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*parquet", re.ASCII)
 
 
-def details(
-    loaded: DeltaTable, storage: Mapping[str, str], small_bytes: int, deletes: int
-) -> Details:
+def details(loaded: DeltaTable, log: Sequence[LogFile], small_bytes: int, deletes: int) -> Details:
     """Return the state of a table.
 
     Args:
         loaded: the table.
-        storage: the storage options that it was loaded with.
+        log: the files of its log.
         small_bytes: files below this size count as small.
         deletes: how many of its files have deletion vectors.
 
     Raises:
         OSError: the store does not answer.
     """
-    handler: Any = DeltaStorageHandler(loaded.table_uri, dict(storage))
-    log = pafs.PyFileSystem(handler).get_file_info(pafs.FileSelector(_LOG))
     commits, checkpoints = _by_version(log, _COMMIT), _by_version(log, _CHECKPOINT)
     first, last = _first(commits, checkpoints), max(checkpoints, default=-1)
     made = commits.get(first) or checkpoints.get(first, [])
@@ -45,18 +38,18 @@ def details(
     sizes: list[int] = pa.table(loaded.get_add_actions())["size_bytes"].to_pylist()
     return Details(
         TableFiles.of(sizes, small_bytes, deletes),
-        Versions(loaded.version() - first + 1, min(map(_time, made), default=None)),
-        TableMetadata(sum(f.size for f in current), sum(f.size for f in log if f.size), len(log)),
+        Versions(loaded.version() - first + 1, min(_times(made), default=None)),
+        TableMetadata(sum(f.size for f in current), sum(f.size for f in log), len(log)),
         _care(checkpoints, first),
     )
 
 
-def _first(commits: Mapping[int, Any], checkpoints: Mapping[int, Any]) -> int:
+def _first(commits: Collection[int], checkpoints: Collection[int]) -> int:
     """The first version that readers can restore: the table's first one, or a checkpoint's."""
     return 0 if 0 in commits else min(checkpoints, default=max(commits, default=0))
 
 
-def _care(checkpoints: Mapping[int, list[pafs.FileInfo]], first: int) -> Care:
+def _care(checkpoints: Mapping[int, list[LogFile]], first: int) -> Care:
     """The work of delta-rs at the last checkpoint, when it also deletes old files of the log."""
     if not checkpoints:
         return Care(maintained=True)
@@ -64,17 +57,19 @@ def _care(checkpoints: Mapping[int, list[pafs.FileInfo]], first: int) -> Care:
     outcome = f"checkpoint of version {version}"
     if first:
         outcome += f", log kept from version {first}"
-    return Care(maintained=True, last=max(map(_time, checkpoints[version])), outcome=outcome)
+    return Care(
+        maintained=True, last=next(iter(_times(checkpoints[version])[-1:]), None), outcome=outcome
+    )
 
 
-def _by_version(log: list[pafs.FileInfo], name: re.Pattern[str]) -> dict[int, list[pafs.FileInfo]]:
+def _by_version(log: Sequence[LogFile], name: re.Pattern[str]) -> dict[int, list[LogFile]]:
     """The files of a log whose names have a form, by the version in them."""
-    found = dict[int, list[pafs.FileInfo]]()
+    found = dict[int, list[LogFile]]()
     for file in log:
-        if matched := name.fullmatch(file.base_name):
+        if matched := name.fullmatch(file.name):
             found.setdefault(int(matched[1]), []).append(file)
     return found
 
 
-def _time(file: pafs.FileInfo) -> datetime:
-    return datetime.fromtimestamp(file.mtime_ns / 1e9, UTC)
+def _times(files: Sequence[LogFile]) -> list[datetime]:
+    return [time for file in files if (time := file.time()) is not None]
