@@ -28,14 +28,17 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
+from weakref import finalize
 
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 
 from landfall.errors import DestinationAway, DestinationDenied, StoreAway, StoreDenied
-from landfall.publish.delta.logs import LOG, LoadedTable, LogFile
+from landfall.publish.delta.expired_log import delete_expired, time_of
+from landfall.publish.delta.logs import LOG, LoadedTable, LogFile, name_of
 from landfall.store import Created, Slots
 from landfall.store.below import SlotsBelow
 
@@ -43,10 +46,9 @@ READERS = 16
 """How many files of a log are read concurrently."""
 BEFORE = 8
 """How many versions a copy has at least, if the log has them: ``position`` looks at these first."""
-_FOLDERS = "landfall-delta-"
 _HINT = "_last_checkpoint"
 _COMMIT = re.compile(r"(\d{20})\.json", re.ASCII)
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(\.\d{10}\.(\d{10}))?\.parquet", re.ASCII)
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet", re.ASCII)
 _INTERVAL = "delta.checkpointInterval"
 _DEFAULT_INTERVAL = 100
 """delta-rs's own."""
@@ -56,9 +58,17 @@ class LogUnreadable(Exception):  # noqa: N818  # the name is the state
     """A log begins where delta-rs cannot begin to read it."""
 
 
+class _Folder:
+    """A temporary folder that is deleted with the last use of this value."""
+
+    def __init__(self) -> None:
+        self.path = Path(mkdtemp(prefix="landfall-delta-"))
+        finalize(self, rmtree, self.path, ignore_errors=True)
+
+
 @dataclass(frozen=True)
 class _LogCopy:
-    """The newest part of a log, in a folder that is deleted with the last use of this value.
+    """The newest part of a log.
 
     Attributes:
         table: the URL of the table.
@@ -69,7 +79,7 @@ class _LogCopy:
     """
 
     table: str
-    folder: TemporaryDirectory[str]
+    folder: _Folder
     commits: tuple[int, ...]
     checkpoint: int
     files: frozenset[str]
@@ -86,7 +96,7 @@ class _LogCopy:
 
     def is_of(self, slots: Slots, names: Collection[str]) -> bool:
         """Return whether its newest version is in a log still."""
-        name = _name_of(self.version)
+        name = name_of(self.version)
         return (
             name in names
             and name in self.files
@@ -95,7 +105,7 @@ class _LogCopy:
 
     @property
     def log(self) -> Path:
-        return Path(self.folder.name, LOG)
+        return self.folder.path / LOG
 
 
 class CopiedTable(LoadedTable):
@@ -107,7 +117,7 @@ class CopiedTable(LoadedTable):
     """
 
     def __init__(self, copy: _LogCopy, slots: Slots) -> None:
-        super().__init__(copy.folder.name)
+        super().__init__(copy.folder.path)
         self.copy = copy
         self._slots = slots
 
@@ -157,36 +167,36 @@ class StoreLogs:
         self, table: str, columns: Schema, by: Sequence[str], configuration: Mapping[str, str]
     ) -> None:
         """See ``TableLogs``."""
-        folder = TemporaryDirectory(prefix=_FOLDERS)
+        folder = _Folder()
         DeltaTable.create(
-            folder.name,
+            folder.path,
             columns,
             mode="ignore",
             partition_by=[*by],
             configuration=dict(configuration),
         )
-        self._publish(_LogCopy(table, folder, (), -1, frozenset()))
+        self._publish(_LogCopy(table, folder, (), -1, frozenset()), configuration)
 
     @contextmanager
     def committing(self, loaded: LoadedTable) -> Iterator[None]:
         """See ``TableLogs``."""
         assert isinstance(loaded, CopiedTable)  # loaded here
         yield
-        self._publish(loaded.copy)
+        self._publish(loaded.copy, loaded.metadata().configuration)
 
-    def _publish(self, copy: _LogCopy) -> None:
+    def _publish(self, copy: _LogCopy, configuration: Mapping[str, str | None]) -> None:
         """Make the version that a copy got the table's next one, then a checkpoint if due.
+
+        With a checkpoint, versions leave the log that are older than the table keeps them.
 
         Raises:
             CommitFailedError: another writer has made that version, or this one before an answer
                 was lost: the table has to be read again.
         """
         version = copy.version + 1
-        written = copy.log / _name_of(version)
+        written = copy.log / name_of(version)
         # A CREATE TABLE names the folder that it was made in.
-        body = written.read_bytes().replace(
-            Path(copy.folder.name).as_uri().encode(), copy.table.encode()
-        )
+        body = written.read_bytes().replace(copy.folder.path.as_uri().encode(), copy.table.encode())
         with _as_destination():
             slots = self._of(copy.table)
             if slots.create(f"{LOG}/{written.name}", body) is Created.TAKEN:
@@ -195,7 +205,9 @@ class StoreLogs:
         made = replace(copy, commits=(*copy.commits, version), files=copy.files | {written.name})
         self._copies[copy.table] = made
         with _as_destination():
-            self._copies[copy.table] = _checkpoint(made, slots)
+            if (with_checkpoint := _checkpoint(made, configuration, slots)) is not made:
+                self._copies[copy.table] = with_checkpoint
+                delete_expired(slots, configuration, datetime.now(UTC))
 
     def files(self, loaded: LoadedTable) -> Sequence[LogFile]:
         """See ``TableLogs``. The time of a file is that of the commit of its version."""
@@ -229,7 +241,7 @@ class StoreLogs:
                     "its log has no version 0, and no checkpoint of one or more parts"
                 )
             return None
-        folder = TemporaryDirectory(prefix=_FOLDERS)
+        folder = _Folder()
         copy = _LogCopy(table, folder, chosen.commits, chosen.checkpoint, chosen.files)
         copy.log.mkdir()
         known = last.files & chosen.files if last else frozenset()
@@ -272,7 +284,7 @@ class _Chosen:
             raise DestinationAway(f"its log lacks a version between {checkpoint} and {newest}")
         first = min(checkpoint + 1, newest - BEFORE + 1)
         wanted = tuple(version for version in commits if version >= first)
-        files = frozenset([*map(_name_of, wanted), *checkpoints.get(checkpoint, ())])
+        files = frozenset([*map(name_of, wanted), *checkpoints.get(checkpoint, ())])
         return cls(checkpoint, wanted, files)
 
 
@@ -319,15 +331,14 @@ def _download(slots: Slots, names: Collection[str], into: Path) -> None:
             list(pool.map(fetch, names))
 
 
-def _checkpoint(copy: _LogCopy, slots: Slots) -> _LogCopy:
+def _checkpoint(copy: _LogCopy, configuration: Mapping[str, str | None], slots: Slots) -> _LogCopy:
     """Upload the checkpoint that a commit has made, or make one if enough versions have none."""
     if not (made := _new_checkpoints(copy)):
-        table = DeltaTable(copy.folder.name)
-        interval = table.metadata().configuration.get(_INTERVAL, "")
+        interval = configuration.get(_INTERVAL) or ""
         due = int(interval) if interval.isdecimal() else _DEFAULT_INTERVAL
         if copy.version - copy.checkpoint < due:
             return copy
-        table.create_checkpoint()
+        DeltaTable(copy.folder.path).create_checkpoint()
         made = _new_checkpoints(copy)
     for name in made:
         slots.create(f"{LOG}/{name}", (copy.log / name).read_bytes())  # one of the same version
@@ -340,10 +351,6 @@ def _new_checkpoints(copy: _LogCopy) -> list[str]:
     return sorted(n for n in found if _CHECKPOINT.fullmatch(n) and n not in copy.files)
 
 
-def _name_of(version: int) -> str:
-    return f"{version:020}.json"
-
-
 def _version_of(name: str) -> int:
     return int(name[:20])
 
@@ -353,16 +360,6 @@ def _time_of_file(slots: Slots, name: str) -> datetime | None:
         return None
     with _as_destination():
         return time_of(slots, _version_of(name))
-
-
-def time_of(slots: Slots, version: int) -> datetime | None:
-    """The time of a commit, as it states it; None if it is not there, or states none."""
-    for line in (slots.read(f"{LOG}/{_name_of(version)}") or b"").splitlines():
-        info = json.loads(line).get("commitInfo", {})
-        moment = info.get("inCommitTimestamp", info.get("timestamp"))
-        if isinstance(moment, int):
-            return datetime.fromtimestamp(moment / 1000, UTC)
-    return None
 
 
 @contextmanager

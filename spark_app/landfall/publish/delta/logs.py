@@ -26,6 +26,11 @@ _SECRET = re.compile("secret|token|key|password|sas", re.IGNORECASE)
 """Storage options that must not appear in messages."""
 
 
+def name_of(version: int) -> str:
+    """The name of the file of a version, in a log."""
+    return f"{version:020}.json"
+
+
 class LoadedTable(DeltaTable):
     """A version of a table, as delta-rs has read it."""
 
