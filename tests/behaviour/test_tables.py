@@ -194,7 +194,7 @@ def calls_of(lake: Lake) -> tuple[type, tuple[str, ...]]:
     if isinstance(tables, MemoryTables):
         return MemoryTables, ("append", "through", "refill")
     if isinstance(tables, DeltaFolders) and isinstance(tables.logs, StoreLogs):
-        return LogStore, ("read", "list_after", "create", "overwrite")
+        return LogStore, ("list_after", "create", "overwrite")
     if isinstance(tables, DeltaFolders):
         return DeltaTable, ("__init__", "create_write_transaction", "create")
     if isinstance(tables, LoadedTables):

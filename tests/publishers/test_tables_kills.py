@@ -1,6 +1,6 @@
 """Real publishers of tables, killed and frozen at every call, and two at once: each row once.
 
-On a SQL catalog, a REST catalog on S3, and Delta on S3.
+On a SQL catalog, a REST catalog on S3, and Delta on S3, Azure, Google Cloud and HDFS.
 """
 
 import os
@@ -15,6 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support.places import save_secrets
+from tests.support.places.kinds import KINDS as PLACES
+from tests.support.places.kinds import SECRETS
+from tests.support.publishers.delta_stores import STORAGE, STORE_CLASSES, tables_of
 from tests.support.publishers.lake import CLICKS, ORDERS, Landed, delta_rows
 from tests.support.publishers.publishing_processes import Blow, server, start
 from tests.support.stores.s3 import S3Server
@@ -125,6 +129,22 @@ def delta(tmp_path: Path, s3: S3Server, _: str) -> Destination:
     return Destination(landed, group, access, DELTA + S3_STORES, offsets)
 
 
+def delta_in(kind: str, tmp_path: Path, address: str) -> Destination:
+    """Delta tables in a store that delta-rs reads itself, and Landfall writes."""
+    place = PLACES[kind](address)
+    save_secrets(tmp_path / "secrets", SECRETS)
+    env = {"LANDFALL_SECRETS": str(tmp_path / "secrets")}
+    landed, tables = Landed(tmp_path, output=place.output), tables_of(place)
+    group = document_of(landed, "Delta", {"table": f"{tables}/{{topic}}"})
+
+    def offsets(table: str) -> list[int]:
+        folder = f"{tables}/{table.removeprefix('lake.')}"
+        return delta_rows(folder, "_offset", **STORAGE[kind](place))
+
+    calls = [(STORE_CLASSES[kind], name) for name in ("create", "overwrite")]
+    return Destination(landed, group, env, calls, offsets)
+
+
 def on_s3(tmp_path: Path, s3: S3Server) -> tuple[Landed, dict[str, str]]:
     bucket = s3.create_bucket()
     output = {"url": f"{bucket.url}/landed", "s3": {"endpoint": s3.endpoint, "pathStyle": True}}
@@ -146,7 +166,7 @@ def column(table: Any) -> list[int]:
 KINDS = {"iceberg-sql": sql, "iceberg-rest": rest, "delta-s3": delta}
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=[*KINDS, *PLACES])
 def destination(
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -155,6 +175,9 @@ def destination(
 ) -> Destination:
     for name, value in s3.env.items():
         monkeypatch.setenv(name, value)
+    if request.param in PLACES:
+        monkeypatch.setenv("LANDFALL_SECRETS", str(tmp_path / "secrets"))
+        return delta_in(request.param, tmp_path, request.getfixturevalue(request.param))
     address = ""
     if request.param == "iceberg-rest":
         address = request.getfixturevalue("iceberg_catalog")

@@ -79,6 +79,8 @@ _KEEP_REMOVED = {"delta.deletedFileRetentionDuration": "interval 36500 days"}
 """Of tables that have landed files in their folder: Spark's ``VACUUM … LITE`` deletes files that a
 table no longer has in all folders, also in folders that VACUUM skips.
 """
+_NEW_TABLE = {"delta.checkpointInterval": "30"}
+"""Of tables that are created: decision 107 has what checkpoints cost, and what they save."""
 log = logging.getLogger(__name__)
 
 
@@ -441,8 +443,8 @@ class DeltaTables:
             )
         made += [Field(name, PrimitiveType(types.get(name, "string"))) for name in of_folders]
         with suppress(CommitFailedError):
-            configuration = _KEEP_REMOVED if below(table, first.url) else {}
-            self.logs.create(table, Schema(made), by, configuration)
+            keep = _KEEP_REMOVED if below(table, first.url) else {}
+            self.logs.create(table, Schema(made), by, {**_NEW_TABLE, **keep})
 
     def _sets_retention(self, loaded: LoadedTable, files: Sequence[DeltaFile]) -> bool:
         """Make a table with landed files in its folder keep removed files, if it does not."""

@@ -2,12 +2,12 @@
 
 delta-rs reads a copy of the newest part of a log in a temporary folder, and writes the next version
 there. What makes it a version of the table is one ``create`` of its file in the store: of racing
-writers one wins, and the others read the table again. So rows, position and conflicts are as in
+writers one wins, and each loser reads the table again. So rows, position and conflicts are as in
 the logs that delta-rs reaches itself, and access is the store's: credentials, retries, rotation.
 
 - A copy is private to the table that was loaded from it. Files of a log never change, so the next
-  copy links those of the last one. A log that was deleted and begun again has other files of the
-  same names: the newest version of the last copy is compared with the store's first.
+  copy links the files of the last one. A log that was deleted and begun again has other files with
+  the same names: the newest version of the last copy is compared with the store's first.
 - A copy begins at the newest checkpoint of the usual forms, with a few versions before it, by which
   the position of a table is found. Older versions are copied when they are asked for.
 - Killed before the ``create``, a writer leaves nothing in the store; after it, the version counts,
@@ -58,7 +58,7 @@ class LogUnreadable(Exception):  # noqa: N818  # the name is the state
     """A log begins where delta-rs cannot begin to read it."""
 
 
-class _Folder:
+class _CopyFolder:
     """A temporary folder that is deleted with the last use of this value."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class _LogCopy:
     """
 
     table: str
-    folder: _Folder
+    folder: _CopyFolder
     commits: tuple[int, ...]
     checkpoint: int
     files: frozenset[str]
@@ -167,7 +167,7 @@ class StoreLogs:
         self, table: str, columns: Schema, by: Sequence[str], configuration: Mapping[str, str]
     ) -> None:
         """See ``TableLogs``."""
-        folder = _Folder()
+        folder = _CopyFolder()
         DeltaTable.create(
             folder.path,
             columns,
@@ -210,7 +210,7 @@ class StoreLogs:
                 delete_expired(slots, configuration, datetime.now(UTC))
 
     def files(self, loaded: LoadedTable) -> Sequence[LogFile]:
-        """See ``TableLogs``. The time of a file is that of the commit of its version."""
+        """See ``TableLogs``. The time of a file is when its version was committed."""
         with _as_destination():
             slots = self._of(loaded.url)
             found = [*slots.list_after(f"{LOG}/")]
@@ -232,16 +232,16 @@ class StoreLogs:
         if last is None or not last.is_of(slots, names):
             last = None
             names = _listed(slots, max(0, _hinted(slots) - BEFORE))
-        chosen = _Chosen.of(names)
+        chosen = _NewestFiles.of(names)
         if chosen is None and names != (every := _listed(slots)):  # the hint is only a hint
-            names, chosen = every, _Chosen.of(every)
+            names, chosen = every, _NewestFiles.of(every)
         if chosen is None:
             if any(map(_COMMIT.fullmatch, names)):
                 raise LogUnreadable(
                     "its log has no version 0, and no checkpoint of one or more parts"
                 )
             return None
-        folder = _Folder()
+        folder = _CopyFolder()
         copy = _LogCopy(table, folder, chosen.commits, chosen.checkpoint, chosen.files)
         copy.log.mkdir()
         known = last.files & chosen.files if last else frozenset()
@@ -253,7 +253,7 @@ class StoreLogs:
 
 
 @dataclass(frozen=True)
-class _Chosen:
+class _NewestFiles:
     """The files of a log that are its newest version.
 
     Attributes:
@@ -267,7 +267,7 @@ class _Chosen:
     files: frozenset[str]
 
     @classmethod
-    def of(cls, names: Sequence[str]) -> "_Chosen | None":
+    def of(cls, names: Sequence[str]) -> "_NewestFiles | None":
         """Choose among the names in a log; None if neither version 0 nor a checkpoint is there.
 
         Raises:
@@ -364,7 +364,7 @@ def _time_of_file(slots: Slots, name: str) -> datetime | None:
 
 @contextmanager
 def _as_destination() -> Iterator[None]:
-    """A store's errors as those of a destination."""
+    """Raise a store's errors as a destination's."""
     try:
         yield
     except StoreDenied as error:

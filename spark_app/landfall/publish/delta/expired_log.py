@@ -53,7 +53,7 @@ def expired(
     """Return the names that can be deleted, oldest first.
 
     Args:
-        names: of a log's files, in order: all of a version before those of later ones.
+        names: of a log's files, in order: by version, all files of one together.
         time_of: looks up the time of a version; None if it is not known.
         before: versions of an earlier time have expired.
     """

@@ -14,13 +14,22 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction
 
-from landfall.errors import DestinationAway, DestinationDenied, StoreAway, StoreDenied
+from landfall.errors import (
+    DestinationAway,
+    DestinationDenied,
+    Reason,
+    Stalled,
+    StoreAway,
+    StoreDenied,
+)
 from landfall.objects import ObjectStat
+from landfall.publish.building import check_publishers
 from landfall.publish.delta.copied_log import BEFORE, CopiedTable, LogUnreadable, StoreLogs
 from landfall.publish.delta.expired_log import expired, retention
 from landfall.publish.delta.position import Commits
 from landfall.store import Created
 from landfall.store.memory import MemoryStore
+from tests.support.driver.fakes import group
 
 ROOT = "gs://lake/tables"
 TABLE = f"{ROOT}/clicks"
@@ -348,3 +357,38 @@ def test_what_is_before_the_newest_expired_checkpoint_is_expired() -> None:
 )
 def test_an_interval_of_delta_has_a_length(text: str, length: timedelta | None) -> None:
     assert retention(text) == length
+
+
+AZURE = "abfss://lake@account.dfs.core.windows.net"
+
+
+@pytest.mark.parametrize(
+    ("table", "more", "refusal"),
+    [
+        (
+            "gs://lake/tables/{topic}",
+            {},
+            "options.table: tables in gs:// are reached by the access",
+        ),
+        (
+            f"{AZURE}/tables/{{topic}}",
+            {"storage": {"a": "b"}},
+            "options.storage: tables in abfss://",
+        ),
+        (f"{AZURE}/tables", {"secret": True}, "secretRef: tables in abfss:// are reached by spec."),
+        (f"{AZURE}/parsed/{{topic}}", {}, "a route without topicPath, whose pattern begins with"),
+    ],
+)
+def test_a_table_that_the_outputs_access_does_not_reach_is_refused(
+    table: str, more: dict[str, Any], refusal: str
+) -> None:
+    options = {"table": table, **{name: more[name] for name in more if name == "storage"}}
+    entry = {"name": "lake", "type": "Delta", "options": options}
+    entry |= {"secretRef": {"name": "s"}} if "secret" in more else {}
+    output = {"url": f"{AZURE}/parsed", "format": "Parquet"}
+
+    with pytest.raises(Stalled) as raised:
+        check_publishers(group(output=output, publish=[entry]), MemoryStore())
+
+    assert raised.value.reason is Reason.SPEC_INVALID
+    assert refusal in " ".join(str(raised.value).split())
