@@ -18,6 +18,7 @@ from landfall.store.urls import open_store
 from tests.support.places import Place, save_secrets
 from tests.support.places.kinds import KINDS, SECRETS
 from tests.support.publishers.delta_stores import STORAGE, tables_of
+from tests.support.publishers.engines import Engines
 from tests.support.publishers.lake import CLICKS, DAY, ORDERS, TIMESTAMP, Landed
 from tests.unit.publish.delta.test_delta import publish
 
@@ -106,3 +107,35 @@ def test_a_second_writer_in_between_loses_and_doubles_nothing(
     assert found == [Created.TAKEN, Created.WON]
     foreign = [] if kind == "gcs" else [1000, 1001]
     assert offsets(f"{tables}/clicks", STORAGE[kind](place)) == [*range(20), *foreign]
+
+
+@pytest.mark.full
+def test_a_table_around_its_objects_is_read_by_other_engines(place: Place, tmp_path: Path) -> None:
+    landed = Landed(tmp_path, output=place.output)
+    landed.sample.directory = "_landed/dt=2026-11-21"
+    options = {"table": landed.url("{topic}")}
+    context = landed.context("Delta", options, route={"pattern": "_landed/dt={date}"})
+    for _ in range(2):
+        landed.land(CLICKS).land(CLICKS).settle()
+        publish(context)
+    for key in place.keys("clicks/"):
+        file = tmp_path / "copied" / key
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(place.read(key))
+
+    location = str(tmp_path / "copied/clicks")
+    engines = Engines.start()
+    try:
+        query = "select _offset from {t} order by _offset"
+        duckdb = engines.ask("duckdb", query.format(t=f"delta_scan('{location}')"))
+        found = {"duckdb": [row["_offset"] for row in duckdb]}
+        for engine in ("polars", "kernel"):
+            rows = engines.ask(engine, query.format(t="t"), table=location, format="delta")
+            found[engine] = [row["_offset"] for row in rows]
+    finally:
+        engines.stop()
+
+    rows_once = [str(offset) for offset in range(40)]
+    assert {engine: [str(o) for o in rows] for engine, rows in found.items()} == dict.fromkeys(
+        ("duckdb", "polars", "kernel"), rows_once
+    )
