@@ -23,7 +23,9 @@ from tests.support.publishers.lake import CLICKS, DAY, ORDERS, TIMESTAMP, Landed
 from tests.unit.publish.delta.test_delta import publish
 
 
-@pytest.fixture(params=["azure", "gcs", pytest.param("hdfs", marks=pytest.mark.full)])
+@pytest.fixture(
+    params=["azure", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("gcs", "hdfs"))]
+)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -261,7 +261,10 @@ def test_vacuum_deletes_no_landed_object_in_the_folder_of_its_table(tmp_path: Pa
 
     assert [k for k in landed.keys("clicks") if k.startswith("clicks/_landed/dt=")] == keys
     kept = table_inside(tmp_path).metadata().configuration
-    assert kept == {"delta.deletedFileRetentionDuration": "interval 36500 days"}
+    assert kept == {
+        "delta.checkpointInterval": "30",
+        "delta.deletedFileRetentionDuration": "interval 36500 days",
+    }
     built(context).reset(context.follower())
     assert offsets_inside(tmp_path) == [*range(30)]
 
