@@ -93,6 +93,8 @@ COPY --from=landfall /made /
 # No module is imported from the working folder, which pods may write to.
 ENV PYTHONSAFEPATH=1
 USER 185:185
+LABEL org.opencontainers.image.title=landfall-operator org.opencontainers.image.licenses=Apache-2.0 \
+  org.opencontainers.image.description="Lands Kafka topics in object stores exactly once: the operator"
 ENTRYPOINT ["tini", "--", "python", "-m", "landfall_operator"]
 
 FROM python AS spark-java
@@ -135,5 +137,7 @@ COPY --chmod=0644 spark_app/main.py /opt/landfall/
 ENV PYTHONSAFEPATH=1
 USER 185:185
 WORKDIR /tmp
+LABEL org.opencontainers.image.title=landfall-spark org.opencontainers.image.licenses=Apache-2.0 \
+  org.opencontainers.image.description="Lands Kafka topics in object stores exactly once: drivers and executors"
 ENTRYPOINT ["tini", "-s", "--", "/opt/entrypoint"]
 CMD ["driver"]

@@ -18,7 +18,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 3
 PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit sbom crds fmt check check-types check-docs check-native check-words check-imports docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite kill-suite pages-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence newcomer chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit sbom release release-twice crds fmt check check-types check-docs check-native check-words check-imports docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite kill-suite pages-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence newcomer chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,7 @@ lock: ## Pin the requirements again, with hashes, from pyproject.toml
 	@printf "apache-airflow-core\nboto3\n" | $(UV) $(LOCK) --no-annotate - -o $(PINS)/airflow.txt
 	@echo pip-audit | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/audit.txt
 	@echo cyclonedx-python-lib | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/sbom.txt
+	@printf "maturin\nziglang<0.16\n" | $(UV) $(LOCK) -c $(PINS)/dev.txt - -o $(PINS)/release.txt
 
 # --strict: a package that pip-audit cannot look up is a failure. Without it, an index without advisories would report success.
 audit: setup ## Check the pins: `make lock` changes nothing, nothing is yanked, no known vulnerability (AUDIT="-s osv": another source)
@@ -82,10 +83,16 @@ audit: setup ## Check the pins: `make lock` changes nothing, nothing is yanked, 
 	@! grep "is yanked" .venv/pins.log
 	@test -x .venv/audit/bin/python || $(UV) venv -q --python $(BIN)/python .venv/audit
 	@$(UV) pip sync -q --python .venv/audit/bin/python requirements/audit.txt
-	@.venv/audit/bin/pip-audit $(or $(AUDIT),-s pypi) --strict --progress-spinner off --disable-pip --require-hashes $(foreach file,dev uv operator spark stores publishers build audit sbom,-r requirements/$(file).txt)
+	@.venv/audit/bin/pip-audit $(or $(AUDIT),-s pypi) --strict --progress-spinner off --disable-pip --require-hashes $(foreach file,dev uv operator spark stores publishers build audit sbom release,-r requirements/$(file).txt)
 
 sbom: setup ## Write a bill of materials (CycloneDX) and the list of licenses of all that is installed here to .venv/sbom
 	@$(BIN)/python -m dev.tools.sbom .venv/sbom && ls .venv/sbom/*
+
+release: setup ## Build what a release has, from the last commit, into dist/release (ARGS="--key FILE --without images"; ARGS=--help lists all)
+	@$(BIN)/python -m dev.release $(ARGS)
+
+release-twice: setup ## Clone the last commit twice, build a release in each clone, and compare the bytes (ARGS as of release)
+	@$(BIN)/python -m dev.release.compare $(ARGS)
 
 crds: setup ## Generate crds/, the chart's copy, the schemas for editors, and the pages and pictures of docs/ that come from the code
 	@$(BIN)/python -m landfall_operator.api.crd > crds/.new && mv crds/.new crds/consumergroups.landfall.dev.yaml

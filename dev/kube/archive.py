@@ -5,7 +5,7 @@ import io
 import json
 import platform
 import tarfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -31,28 +31,51 @@ class OciLayout:
         return {entry["annotations"][NAME]: entry["digest"] for entry in self._manifests()}
 
     def pack(
-        self, name: str, packed_name: str, to: IO[bytes], without: Collection[str] = ()
-    ) -> None:
-        """Write an image as a tar that containerd imports.
+        self,
+        name: str,
+        packed_name: str,
+        to: IO[bytes],
+        without: Collection[str] = (),
+        labels: Mapping[str, str] | None = None,
+    ) -> str:
+        """Write an image as a tar that containerd imports; returns the digest of its manifest.
 
         Args:
             name: The name of the image in this layout.
             packed_name: The name of the image in the tar.
             to: The file to write the tar to.
             without: Digests of blobs that the receiver has already.
+            labels: Labels that the image in the tar has in addition. They change its
+                configuration, hence its digest, and no layer.
         """
         (entry,) = (entry for entry in self._manifests() if entry["annotations"][NAME] == name)
-        index = {"schemaVersion": 2, "manifests": [{**entry, "annotations": {NAME: packed_name}}]}
+        described, small = self._labelled(entry, labels) if labels else (entry, {})
+        index = {
+            "schemaVersion": 2,
+            "manifests": [{**described, "annotations": {NAME: packed_name}}],
+        }
+        texts = {"oci-layout": VERSION.encode(), "index.json": _json(index)}
+        texts |= {f"blobs/{digest.replace(':', '/')}": text for digest, text in small.items()}
+        replaced = {entry["digest"], self._manifest(entry)["config"]["digest"]} if labels else set()
         with tarfile.open(fileobj=to, mode="w|") as archive:
-            for path, text in {"oci-layout": VERSION, "index.json": json.dumps(index)}.items():
-                archive.addfile(_entry(path, len(text.encode())), io.BytesIO(text.encode()))
-            for digest in self._blobs_of(entry["digest"]):
+            for path, text in texts.items():
+                archive.addfile(_entry(path, len(text)), io.BytesIO(text))
+            for digest in dict.fromkeys(self._blobs_of(entry["digest"])):
+                if digest in replaced:
+                    continue
                 blob = self._blob(digest)
                 if digest not in without or blob.stat().st_size <= SMALL:
                     with blob.open("rb") as content:
                         archive.addfile(
                             _entry(f"blobs/sha256/{blob.name}", blob.stat().st_size), content
                         )
+        return str(described["digest"])
+
+    def layers(self, name: str) -> Iterator[tuple[str, Path]]:
+        """The media type and the file of each layer of an image, the last layer first."""
+        (entry,) = (entry for entry in self._manifests() if entry["annotations"][NAME] == name)
+        for layer in reversed(self._manifest(entry)["layers"]):
+            yield layer["mediaType"], self._blob(layer["digest"])
 
     def prune(self, prefix: str, keep: int) -> None:
         """Keep the ``keep`` newest images named ``prefix-…``, and the blobs that images use."""
@@ -97,6 +120,23 @@ class OciLayout:
         )
         write(self.folder / "oci-layout", VERSION)
 
+    def _labelled(
+        self, entry: dict[str, Any], labels: Mapping[str, str]
+    ) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """The entry of an image with more labels, and the two blobs that differ, by digest."""
+        manifest = self._manifest(entry)
+        config = json.loads(self._blob(manifest["config"]["digest"]).read_text())
+        settings = config.setdefault("config", {})
+        settings["Labels"] = {**(settings.get("Labels") or {}), **labels}
+        described = _described(manifest["config"]["mediaType"], _json(config))
+        changed = _json({**manifest, "config": described})
+        packed = _described(entry["mediaType"], changed)
+        return packed, {packed["digest"]: changed, described["digest"]: _json(config)}
+
+    def _manifest(self, entry: dict[str, Any]) -> dict[str, Any]:
+        manifest: dict[str, Any] = json.loads(self._blob(entry["digest"]).read_text())
+        return manifest
+
     def _manifests(self) -> list[dict[str, Any]]:
         index = self.folder / "index.json"
         entries: list[dict[str, Any]] = (
@@ -117,10 +157,17 @@ class OciLayout:
 
     def _add_blob(self, kind: str, content: bytes) -> dict[str, Any]:
         """Add a blob; returns its descriptor."""
-        digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
-        self._blob(digest).parent.mkdir(parents=True, exist_ok=True)
-        self._blob(digest).write_bytes(content)
-        return {"mediaType": kind, "digest": digest, "size": len(content)}
+        described = _described(kind, content)
+        blob = self._blob(described["digest"])
+        blob.parent.mkdir(parents=True, exist_ok=True)
+        blob.write_bytes(content)
+        return described
+
+
+def _described(kind: str, content: bytes) -> dict[str, Any]:
+    """The descriptor of a blob."""
+    digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    return {"mediaType": kind, "digest": digest, "size": len(content)}
 
 
 def _entry(path: str, size: int, mode: int = 0o644) -> tarfile.TarInfo:

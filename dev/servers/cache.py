@@ -55,7 +55,12 @@ def tool(name: str, needed_for: str, package: str) -> str:
     return found
 
 
-def run(argv: Sequence[str], env: Mapping[str, str] | None = None, stdin: str = "") -> None:
+def run(
+    argv: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+    cwd: Path | None = None,
+) -> None:
     """Run a build step without showing its output.
 
     Raises:
@@ -63,6 +68,7 @@ def run(argv: Sequence[str], env: Mapping[str, str] | None = None, stdin: str = 
     """
     done = subprocess.run(
         argv,
+        cwd=cwd,
         env={**os.environ, **(env or {})},
         input=stdin,
         capture_output=True,

@@ -6,6 +6,7 @@ virtual environment of its own.
 
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
 
 from dev.servers import cache
@@ -18,7 +19,7 @@ def python() -> Path:
     """The Python that has the library; it is installed if necessary.
 
     Raises:
-        Missing: the installation failed.
+        MissingTool: the installation failed.
     """
     recipe = f"{PINS.read_text()}{sys.version_info[:2]}"
     announcement = "installing the library that writes bills of materials (once, seconds)"
@@ -32,17 +33,23 @@ def _build_into(folder: Path) -> None:
     cache.run([*pip, *options, "-r", str(PINS)])
 
 
-def write(folder: Path, name: str = "landfall") -> None:
-    """Write ``sbom.cdx.json`` and ``THIRD-PARTY.md`` of this virtual environment to a folder.
+def write(folder: Path, name: str = "landfall", of: Sequence[str] = ()) -> Path:
+    """Write ``sbom.cdx.json`` and ``THIRD-PARTY.md`` to a folder; returns the first of them.
+
+    Args:
+        folder: where to write them; it is made.
+        name: of what they are the bill.
+        of: arguments of docker/bom.py; none: this virtual environment.
 
     Raises:
-        Missing: as ``python``, or docker/bom.py failed.
+        MissingTool: as ``python``, or docker/bom.py failed.
     """
     packages = sysconfig.get_path("purelib")
-    given = ["--site-packages", packages, "--jars", f"{packages}/pyspark/jars"]
-    given += ["--crates", str(ROOT / "native/Cargo.lock")]
+    own = ["--site-packages", packages, "--jars", f"{packages}/pyspark/jars"]
+    own += ["--crates", str(ROOT / "native/Cargo.lock")]
     script = str(ROOT / "docker/bom.py")
-    cache.run([str(python()), "-W", "ignore", script, name, str(folder), *given])
+    cache.run([str(python()), "-W", "ignore", script, name, str(folder), *(of or own)])
+    return folder / "sbom.cdx.json"
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.images import script
+from tests.support.landing.processes import ROOT
 
 DIGEST = f"@sha256:{'0a' * 32}"
 BASE, RUST = f"registry.example:5000/debian:trixie-slim{DIGEST}", f"rust{DIGEST}"
@@ -39,9 +40,14 @@ def test_both_images_are_built_from_the_pinned_ones(docker: Path) -> None:
     code, error, said = release(docker, "1.2.3", BASE, RUST)
 
     assert (code, error) == (0, "")
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+    label = "--label org.opencontainers.image"
+    labels = f"{label}.version=1.2.3 {label}.revision={commit}"
     pinned = f"--build-arg BASE_IMAGE={BASE} --build-arg RUST_IMAGE={RUST}"
     assert said.splitlines() == [
-        f"build --target {target} {pinned} -t landfall-{target}:1.2.3 ."
+        f"build --target {target} {pinned} {labels} -t landfall-{target}:1.2.3 ."
         for target in ("operator", "spark")
     ]
 

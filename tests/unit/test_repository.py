@@ -58,6 +58,7 @@ FILES = [
     "publishers.txt",
     "audit.txt",
     "sbom.txt",
+    "release.txt",
 ]
 
 
