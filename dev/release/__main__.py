@@ -11,7 +11,7 @@ from time import monotonic
 
 from dev.release import bill, changelog, chart, image_archives, page, sums, versions, wheels
 from dev.release.image_archives import Archive
-from dev.release.sources import ROOT, Sources, export
+from dev.release.sources import ROOT, CommitSources, export
 from dev.servers.cache import MissingTool
 
 PARTS = {
@@ -65,12 +65,14 @@ def build(repository: Path, folder: Path, key: Path | None, without: Mapping[str
         made.rename(folder)
 
 
-def _artefacts(sources: Sources, made: Path, without: Mapping[str, str]) -> list[Archive]:
+def _artefacts(sources: CommitSources, made: Path, without: Mapping[str, str]) -> list[Archive]:
     architectures = [] if "native" in without else [*wheels.ARCHITECTURES]
     if "arm64" in without and architectures:
         architectures.remove("aarch64")
     with _step("wheels"):
-        wheels.build(sources, made, architectures)
+        wheels.build_python(sources, made)
+        if architectures:
+            wheels.build_extension(sources, made, architectures)
     archives: list[Archive] = []
     if "images" not in without:
         with _step("images"):

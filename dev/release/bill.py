@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dev.release.sources import Sources
+from dev.release.sources import CommitSources
 from dev.servers import cache
 from dev.tools import sbom
 
@@ -17,7 +17,7 @@ PINS = ("spark", "stores", "publishers", "operator")
 """Files in ``requirements/``: of all extras together."""
 
 
-def write(sources: Sources, folder: Path) -> Path:
+def write(sources: CommitSources, folder: Path) -> Path:
     """Write the bill of materials to a folder, as CycloneDX; returns the file.
 
     Raises:

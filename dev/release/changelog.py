@@ -4,7 +4,7 @@
     python -m dev.release.changelog cut [DATE]      CHANGELOG.md gets the section of this version
 
 "Unreleased" grows by a line for each change, the newest first, and begins with a summary by hand:
-what somebody who upgrades has to know. A release has the summary, then areas, and in each the
+what users who upgrade have to know. A release has the summary, then areas, and in each the
 changes whose first words are bold before the smaller ones. Notes have only the bold words.
 """
 
@@ -60,7 +60,7 @@ class Change:
 
     @property
     def headline(self) -> str:
-        """What it is about, in a clause; empty if it does not begin with bold words.
+        """The subject, in a clause; empty if it does not begin with bold words.
 
         These are the bold words, and the sentence that they begin if they only name something.
         """
@@ -74,7 +74,7 @@ class Change:
 
     @property
     def area(self) -> str:
-        """The area with most of its words, those of the first sentence counted more than once."""
+        """The area with most of its words; words of the first sentence count more than once."""
         weighted = _first_sentence(self.text) * WEIGHT_OF_HEADLINE + self.text
         hits = {
             area: len(re.findall(words, weighted, re.IGNORECASE)) for area, words in AREAS.items()
@@ -84,7 +84,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReleaseSection:
     """A release in the changelog.
 
     Attributes:
@@ -109,7 +109,7 @@ class Section:
         }
 
 
-def parsed(text: str, title: str) -> Section:
+def parsed(text: str, title: str) -> ReleaseSection:
     """The section of a release.
 
     Args:
@@ -126,7 +126,7 @@ def parsed(text: str, title: str) -> Section:
     summary, *entries = re.split(r"^(?=- )", body, flags=re.MULTILINE)
     changes = (re.split(r"^#", entry, maxsplit=1, flags=re.MULTILINE)[0] for entry in entries)
     summary = re.split(r"^### ", summary, maxsplit=1, flags=re.MULTILINE)[0].strip()
-    return Section(heading[1], summary, tuple(Change(text.strip()) for text in changes))
+    return ReleaseSection(heading[1], summary, tuple(Change(text.strip()) for text in changes))
 
 
 def cut(text: str, version: str, day: date) -> str:
@@ -149,8 +149,8 @@ def cut(text: str, version: str, day: date) -> str:
     return f"{before}## {UNRELEASED}\n\n{released}{older and chr(10) + older}"
 
 
-def notes(section: Section, version: str) -> str:
-    """What a person reads of a release: the summary, and the headlines by area."""
+def notes(section: ReleaseSection, version: str) -> str:
+    """Return what a person reads of a release: the summary, and the headlines by area."""
     headlines = {
         area: [*dict.fromkeys(f"- {change.headline}" for change in changes if change.headline)]
         for area, changes in section.by_area().items()

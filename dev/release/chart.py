@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dev.kube import programs
-from dev.release.sources import Sources
+from dev.release.sources import CommitSources
 from dev.servers import cache
 
 CHART = "charts/landfall"
 
 
-def package(sources: Sources, folder: Path, digests: Mapping[str, str]) -> Path:
+def package(sources: CommitSources, folder: Path, digests: Mapping[str, str]) -> Path:
     """Write the chart to a folder; returns the file.
 
     Args:
@@ -46,7 +46,7 @@ def with_digests(values: str, digests: Mapping[str, str]) -> str:
         ValueError: an image has no digest in these values, or more than one.
     """
     for target, digest in digests.items():
-        pattern = rf'(^  {target}:\n(?:    .*\n)*?    digest: )""( *)'
+        pattern = rf'(^  {target}:.*\n(?:    .*\n)*?    digest: )""( *)'
         values, count = re.subn(pattern, rf'\g<1>"{digest}" ', values, flags=re.MULTILINE)
         if count != 1:
             raise ValueError(f"image.{target}.digest is {count} times in the values of the chart")

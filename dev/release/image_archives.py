@@ -15,7 +15,7 @@ import zstandard
 
 from dev.kube import images
 from dev.kube.archive import ARCHITECTURES, OciLayout
-from dev.release.sources import Sources
+from dev.release.sources import CommitSources
 
 BILL = "opt/landfall/sbom.cdx.json"
 LICENSES = "opt/landfall/THIRD-PARTY.md"
@@ -43,7 +43,7 @@ def architecture() -> str:
     return ARCHITECTURES.get(platform.machine(), platform.machine())
 
 
-def build(sources: Sources, folder: Path) -> list[Archive]:
+def build(sources: CommitSources, folder: Path) -> list[Archive]:
     """Write both images to a folder, and next to each what it contains of other projects.
 
     Raises:
@@ -66,7 +66,7 @@ def build(sources: Sources, folder: Path) -> list[Archive]:
     return made
 
 
-def labels(sources: Sources) -> Mapping[str, str]:
+def labels(sources: CommitSources) -> Mapping[str, str]:
     """The labels of a release; the Dockerfile has those that are the same in every release."""
     return {
         f"{LABEL}.version": sources.version,

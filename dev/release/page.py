@@ -24,7 +24,7 @@ PURPOSES = {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the page reports.
+    """The facts that the page reports.
 
     Attributes:
         version: of the release.
@@ -66,7 +66,7 @@ def text(facts: Facts, files: Sequence[str]) -> str:
 
 
 def purpose(name: str) -> str:
-    """What a file is.
+    """Return what a file is.
 
     Raises:
         ValueError: no purpose is known of a file of this name.

@@ -1,4 +1,4 @@
-"""The sources of a release: those of one commit, in a folder of their own."""
+"""The sources of a release: of one commit, in a folder of their own."""
 
 import io
 import subprocess
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class CommitSources:
     """The exported sources of one commit.
 
     Attributes:
@@ -35,7 +35,7 @@ class Sources:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What programs that build find in their environment: the commit's time, for files."""
+        """Variables for programs that build: the commit's time, which files get."""
         return {"SOURCE_DATE_EPOCH": str(self.epoch), "PYTHONHASHSEED": "0"}
 
     @property
@@ -44,7 +44,7 @@ class Sources:
         return int(self.committed.timestamp())
 
 
-def export(folder: Path, repository: Path = ROOT) -> Sources:
+def export(folder: Path, repository: Path = ROOT) -> CommitSources:
     """Export the last commit of a working copy to an empty folder.
 
     Raises:
@@ -57,7 +57,7 @@ def export(folder: Path, repository: Path = ROOT) -> Sources:
     archive = _git(repository, "-c", "tar.umask=0022", "archive", "--format=tar", commit)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(folder, filter="tar")
-    return Sources(folder, commit, datetime.fromtimestamp(int(seconds), UTC))
+    return CommitSources(folder, commit, datetime.fromtimestamp(int(seconds), UTC))
 
 
 def _git(repository: Path, *arguments: str) -> bytes:

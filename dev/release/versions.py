@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 HELD = "spark_app/landfall/__init__.py"
 VERSION = re.compile(r"\d+\.\d+\.\d+")
-"""Versions are those of semantic versioning and of Python packages, without suffixes."""
+"""Versions of semantic versioning and of Python packages alike: without suffixes."""
 
 PLACES = {
     HELD: r'^__version__ = "(.+)"$',
@@ -24,6 +24,7 @@ PLACES = {
     "charts/landfall/Chart.yaml": r"^(?:version|appVersion): (.+)$",
     "docs/start/laptop.md": r"^landfall (\d.+)$",
     "docs/guides/install.md": r"landfall-(?:operator|spark):([\d.]+\d)|docker/release ([\d.]+\d) ",
+    "docs/guides/releases.md": r"landfall-(?:\$image-|\$image:|)([\d.]+\d)",
     "docs/guides/check-a-group.md": r"^    rev: v(.+)$",
 }
 """By file, where in it the version is: in the groups of an expression."""
@@ -41,7 +42,12 @@ def version(root: Path = ROOT) -> str:
 def differing(root: Path = ROOT) -> list[str]:
     """Where another version is repeated than the one that is held, as ``file: version``."""
     held = version(root)
-    return [f"{file}: {found}" for file in PLACES for found in _found(root, file) if found != held]
+    return [
+        f"{file}: {repeated}"
+        for file in PLACES
+        for repeated in _found(root, file)
+        if repeated != held
+    ]
 
 
 def write(wanted: str, root: Path = ROOT) -> list[str]:

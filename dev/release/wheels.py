@@ -9,10 +9,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dev.release.sources import Sources
+from dev.release.sources import CommitSources
 from dev.servers import cache
 from dev.servers.cache import MissingTool
 
@@ -24,20 +24,20 @@ LIBC = "manylinux_2_28"
 ARCHITECTURES = ("x86_64", "aarch64")
 
 
-def build(sources: Sources, folder: Path, architectures: Sequence[str] = ARCHITECTURES) -> None:
-    """Build all wheels into a folder.
+def build_python(
+    sources: CommitSources, folder: Path, distributions: Iterable[str] = PYTHON
+) -> None:
+    """Build the wheels of distributions in Python into a folder.
 
     Raises:
-        MissingTool: a tool is missing, or a build failed.
+        MissingTool: a build failed.
     """
-    for place in PYTHON.values():
+    for name in distributions:
         command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-        cache.run(command, sources.environment, cwd=sources.root / place)
-    if architectures:
-        build_extension(sources, folder, architectures)
+        cache.run(command, sources.environment, cwd=sources.root / PYTHON[name])
 
 
-def build_extension(sources: Sources, folder: Path, architectures: Sequence[str]) -> None:
+def build_extension(sources: CommitSources, folder: Path, architectures: Sequence[str]) -> None:
     """Build the wheels of the extension into a folder.
 
     Raises:
