@@ -46,8 +46,8 @@ def with_digests(values: str, digests: Mapping[str, str]) -> str:
         ValueError: an image has no digest in these values, or more than one.
     """
     for target, digest in digests.items():
-        pattern = rf'(^  {target}:.*\n(?:    .*\n)*?    digest: )""( *)'
-        values, count = re.subn(pattern, rf'\g<1>"{digest}" ', values, flags=re.MULTILINE)
+        pattern = rf'(^  {target}:.*\n(?:    .*\n)*?    digest: )""(?: *( #.*))?$'
+        values, count = re.subn(pattern, rf'\g<1>"{digest}"\g<2>', values, flags=re.MULTILINE)
         if count != 1:
             raise ValueError(f"image.{target}.digest is {count} times in the values of the chart")
     return values

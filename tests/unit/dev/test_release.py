@@ -126,6 +126,7 @@ def test_the_chart_asks_for_images_by_digest() -> None:
         expected["image"][target]["digest"] = digest
     assert yaml.safe_load(changed) == expected
     assert changed.count("#") == values.count("#")
+    assert " \n" not in changed
 
 
 def test_values_without_a_place_for_a_digest_are_refused() -> None:
