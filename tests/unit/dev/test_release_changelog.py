@@ -107,7 +107,10 @@ def test_a_cut_that_makes_no_release_is_refused(text: str, version: str, problem
     [
         ("- **A name**: what it does. And more.", "A name: what it does"),
         ("- **A whole\n  sentence is bold.** And more.", "A whole sentence is bold"),
-        ("- **Files as\n  [a source](docs/guides/files.md)** are read. And more.", "Files as a source"),
+        (
+            "- **Files as\n  [a source](docs/guides/files.md)** are read. And more.",
+            "Files as a source",
+        ),
         ("- A small change, **bold later**.", ""),
     ],
 )
