@@ -11,13 +11,13 @@ seconds, and earlier when there are too many, the oldest first.
 """
 
 import asyncio
+import json
 import time
 from collections import deque
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -76,7 +76,7 @@ async def serve(  # noqa: PLR0913  # each by keyword
     async def group_document(_: web.Request) -> web.Response:
         nonlocal made, body
         if time.monotonic() - made >= GROUPS_SECONDS:
-            body, made = msgspec.json.encode(groups()), time.monotonic()
+            body, made = json.dumps(groups()).encode(), time.monotonic()
         return web.Response(
             body=body, headers={"Content-Type": "application/json", **console.HEADERS}
         )

@@ -18,8 +18,9 @@ from itertools import islice
 from landfall.driver.http.history import LONGEST_SECONDS, REACH, Point, StatusHistory
 from landfall.errors import LandfallError
 from landfall.lane import Lane
-from landfall.ledger import Commit, Record, State
-from landfall.ledger.task_results import ObjectKind
+from landfall.ledger import Record, State
+from landfall.ledger.effects import RangeLanded, effects
+from landfall.ledger.task_results import LandedSlice, ObjectKind
 
 log = logging.getLogger(__name__)
 
@@ -111,17 +112,17 @@ def points_before(now: datetime, commits: int, records: Iterable[Record]) -> lis
             edge -= step
         if written < begin:
             break
-        if isinstance(record, Commit):
-            commits -= 1
-            landed += sum(slice_.landed for slice_ in record.slices)
-            input_bytes += sum(slice_.input_bytes for slice_ in record.slices)
-            dead_lettered += sum(slice_.dead_lettered for slice_ in record.slices)
-            landed_bytes += sum(_data_bytes(record))
+        slices = [effect.landed for effect in effects(record) if isinstance(effect, RangeLanded)]
+        commits -= bool(slices)
+        landed += sum(slice_.landed for slice_ in slices)
+        input_bytes += sum(slice_.input_bytes for slice_ in slices)
+        dead_lettered += sum(slice_.dead_lettered for slice_ in slices)
+        landed_bytes += sum(_data_bytes(slices))
     return points[::-1]
 
 
-def _data_bytes(commit: Commit) -> Iterator[int]:
-    objects = (landed for slice_ in commit.slices for landed in slice_.objects)
+def _data_bytes(slices: Iterable[LandedSlice]) -> Iterator[int]:
+    objects = (landed for slice_ in slices for landed in slice_.objects)
     return (landed.upload.size for landed in objects if landed.kind is ObjectKind.DATA)
 
 
