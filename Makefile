@@ -12,11 +12,10 @@ PYTEST := $(BIN)/pytest
 CARGO := cargo
 # Without the variable, Material for MkDocs advertises its successor at each build.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
-# Three workers suit two cores, for many tests wait for servers, and four where most do (test-rest). Tests marked with
-# the same xdist_group (Spark's) share one worker, hence one JVM. tests/conftest.py sorts the longest groups first, and
-# xdist must keep that order.
+# Three workers suit two cores, for many tests wait for servers; tests marked with the same xdist_group (Spark's) share one
+# worker, hence one JVM. tests/conftest.py sorts the longest groups first, and xdist must keep that order.
 WORKERS ?= 3
-PARALLEL = -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help setup servers tools ready lock audit sbom release release-twice crds fmt check check-types check-docs check-native check-words check-imports docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite kill-suite pages-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence newcomer chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
@@ -147,7 +146,6 @@ test: ready .venv/spark.jsa check ## Run the checks, and the tests that need lit
 endif
 
 test-rest: export LANDFALL_EXAMPLES ?= full
-test-rest: WORKERS = 4
 test-rest: ready tools ## Run what `make test` leaves out: laws with all inputs, searches for broken rules, tests of commands and pages, all servers, Kubernetes, Helm, other programs' readers
 	@$(PYTEST) $(PARALLEL) -m "not full" --rest-of "$(CORE)" $(if $(LAWS_TRIED),--laws-tried) $(REST) $(LAWS)
 
