@@ -106,7 +106,11 @@ def everything(scene: Scene, pod: Pod, folder: Path) -> Iterator[tuple[str, str]
         with suppress(psutil.Error):
             yield f"command line of {process.info['name']}", " ".join(process.cmdline())
     for key in scene.bucket.keys("_landfall/"):
-        yield key, scene.bucket.read(key).decode("latin-1")
+        try:
+            body = scene.bucket.read(key)
+        except scene.bucket.server.client.exceptions.NoSuchKey:
+            continue  # the driver has deleted it since it was listed
+        yield key, body.decode("latin-1")
     for page in served(pod):
         yield page, fetched(page)
     for file in folder.rglob("*"):
