@@ -11,6 +11,7 @@ from dev.servers.server import Server
 from tests.support.kafka.broker import Broker
 from tests.support.landing.group import Landing, Scene
 from tests.support.stores.s3 import Bucket, S3Server
+from tests.support.waiting import wait_for
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,15 @@ class RotatedKeys:
         self.server.up()
 
     def wait_until_denied(self, running: Landing) -> None:
-        """Wait until the driver reports that the store refuses it."""
-        running.wait_until(
-            lambda s: s.commits.last_failure and s.commits.last_failure.reason == "StoreDenied",
+        """Wait until the driver reports that the store refuses it, or return if it has done so.
+
+        While it waits for the store, it reports nothing more.
+        """
+        wait_for(
+            lambda: any(
+                status.commits.last_failure and status.commits.last_failure.reason == "StoreDenied"
+                for status in running.statuses
+            ),
             "the refusal is reported",
         )
 
