@@ -666,10 +666,9 @@ def _live_files(loaded: LoadedTable, in_log: Iterable[str]) -> list[TableFile]:
     """All files that a table has, by their paths in the log."""
     # The log has escapes, which a key may have as well; delta-rs adds them to what it is given.
     paths = map(unquote, in_log)
-    with_deleted = set[str]()
-    if "deletionVectors" in (loaded.protocol().reader_features or ()):
-        vectors = map(unquote, pa.table(loaded.deletion_vectors())["filepath"].to_pylist())
-        with_deleted = {_spelled_alike(absolute(loaded.url, path)) for path in vectors}
+    with_deleted = {
+        _spelled_alike(absolute(loaded.url, unquote(path))) for path in loaded.paths_with_vectors()
+    }
     return [
         TableFile(path, _spelled_alike(absolute(loaded.url, path)) in with_deleted)
         for path in paths

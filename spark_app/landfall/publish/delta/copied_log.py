@@ -33,6 +33,7 @@ from tempfile import mkdtemp
 from typing import Any
 from weakref import finalize
 
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 
@@ -125,6 +126,23 @@ class CopiedTable(LoadedTable):
     def url(self) -> str:
         """The URL of the table, not of the copy."""
         return self.copy.table
+
+    def paths_with_vectors(self) -> list[str]:
+        """See ``LoadedTable``. Vectors are files of the table, which are not copied."""
+        copied = self.copy.log
+        checkpoints = [copied / name for name in self.copy.files if name.endswith(".parquet")]
+        tables = [pq.read_table(file, columns=["add"])["add"] for file in checkpoints]
+        adds = [add for table in tables for add in table.to_pylist() if add is not None]
+        found = {add["path"]: add.get("deletionVector") for add in adds}
+        for version in self.copy.commits:
+            if version > self.copy.checkpoint:
+                lines = (copied / name_of(version)).read_text().splitlines()
+                actions = [json.loads(line) for line in lines if line.strip()]
+                for removed in filter(None, (action.get("remove") for action in actions)):
+                    found.pop(removed["path"], None)
+                for add in filter(None, (action.get("add") for action in actions)):
+                    found[add["path"]] = add.get("deletionVector")
+        return [path for path, vector in found.items() if vector]
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The newest commits first. Without a limit, older versions are copied before."""

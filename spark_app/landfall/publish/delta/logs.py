@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
@@ -38,6 +39,13 @@ class LoadedTable(DeltaTable):
     def url(self) -> str:
         """The URL of the table's folder, which its files' relative paths begin at."""
         return self.table_uri
+
+    def paths_with_vectors(self) -> list[str]:
+        """The paths of files that have deletion vectors, as the log has them."""
+        if "deletionVectors" not in (self.protocol().reader_features or ()):
+            return []
+        paths: list[str] = pa.table(self.deletion_vectors())["filepath"].to_pylist()
+        return paths
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import struct
 import zlib
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,6 +33,7 @@ from tests.support.publishers.lake import (
     Lake,
     Landed,
     MemoryTables,
+    copied_delta_lake,
     delta_lake,
     delta_rows,
     killed_at,
@@ -489,3 +492,27 @@ def test_a_rebuild_that_cannot_fill_a_table_takes_no_deletion_vector_away(lake: 
 
     assert DeltaTable(str(folder(lake))).version() == before
     assert sorted(lake.offsets(TABLE)) == [n for n in range(20) if n != 7]
+
+
+def test_rows_that_others_delete_by_vectors_below_the_table_stay_deleted(tmp_path: Path) -> None:
+    """Vectors are files that no copy of a log has."""
+    lake = copied_delta_lake(tmp_path)
+    lake.landed.land(CLICKS).land(CLICKS).settle()
+    lake.publish()
+    delete_row_by_vector(lake, 0, 3)
+    log = max((tmp_path / "tables/lake.clicks/_delta_log").glob("*.json"))
+    (tmp_path / "tables/lake.clicks/deletions.bin").rename(
+        tmp_path / f"tables/lake.clicks/deletion_vector_{UUID(int=0)}.bin"
+    )
+    absolute = re.search(r'"storageType": "p", "pathOrInlineDv": "[^"]*"', log.read_text())
+    assert absolute
+    relative = f'"storageType": "u", "pathOrInlineDv": "{"0" * 20}"'
+    log.write_text(log.read_text().replace(absolute[0], relative))
+
+    lake.landed.land(CLICKS).settle()
+    lake.publish()
+
+    assert sorted(lake.offsets("lake.clicks")) == [o for o in range(30) if o != 3]
+    replace(lake, 0, 1)
+    with pytest.raises(Stalled, match="another program has deleted rows"):
+        lake.publish()
