@@ -1,6 +1,6 @@
 """Changes of a database meet the rest: tail, dead letters, replay, backfill and undo.
 
-The newest row of each key is the table of the database, whatever has happened to the objects.
+The newest rows of all keys are the table of the database after each step.
 """
 
 import importlib

@@ -29,7 +29,7 @@ def _group(snapshot: GroupSnapshot) -> dict[str, Any]:
     status = snapshot.status
     lag, executors = status.lag, status.executors
     publishers = status.publishers or ()
-    behind = [publisher for publisher in publishers if publisher.state not in _KEEPS_UP]
+    lagging = [publisher for publisher in publishers if publisher.state not in _KEEPS_UP]
     return {
         "namespace": snapshot.namespace,
         "name": snapshot.name,
@@ -48,7 +48,7 @@ def _group(snapshot: GroupSnapshot) -> dict[str, Any]:
         "executors_ready": executors.ready if executors else None,
         "commits": status.commits.total if status.commits else None,
         "publishers": len(publishers),
-        "publishers_behind": [publisher.name for publisher in behind],
+        "publishers_lagging": [publisher.name for publisher in lagging],
         "wrong": [*_wrong(status)],
     }
 

@@ -67,7 +67,7 @@ def test_all_texts_are_in_the_metrics_of_the_same_port(snapshot: GroupSnapshot) 
 
     texts = [text for name, text in shown.items() if isinstance(text, str) and "since" not in name]
     assert len(texts) == 4
-    for text in (*texts, *shown["wrong"], *shown["publishers_behind"]):
+    for text in (*texts, *shown["wrong"], *shown["publishers_lagging"]):
         assert f'"{text}"' in page
 
 

@@ -23,7 +23,7 @@ function chosen() {
 }
 
 const lagOf = (group) => (group.lag_records === null ? "unknown" : count(group.lag_records));
-const publishersOf = (group) => (group.publishers_behind.length ? `${group.publishers_behind.join(", ")} behind`
+const publishersOf = (group) => (group.publishers_lagging.length ? `${group.publishers_lagging.join(", ")} lagging`
   : group.publishers ? `${group.publishers} current` : "");
 const timeOf = (value) => (value === null ? "unknown" : seconds(value));
 
