@@ -14,6 +14,7 @@ from landfall.api.contract import LANE
 from landfall.api.spec import Access, ConsumerGroup, Ledger, Output
 from landfall.api.spec_errors import spec_errors
 from landfall.errors import Reason, Retry, Stalled
+from landfall.landed.opened_group import OpenedGroup
 from landfall.lane import Lane
 from landfall.lane.stores import open_stores, with_ledger
 from landfall.ledger import State, decode
@@ -182,7 +183,6 @@ class LandedGroup:
                 f"dead letters: {self._output.url} does not name the place where the group "
                 f"{self.name} has them: open the group's file, which has spec.badRecords.url",
             )
-        places = self._present.bad_records.places if self._present else ()
         made_by = self._output.model_copy(update={"format": "Parquet", "options": {}})
         source = RowSource(
             output=self._output,
@@ -200,7 +200,7 @@ class LandedGroup:
             _source=source,
             _store=self.store,
             _given=letters.COLUMNS,
-            _places={place.id: place.url.rstrip("/") for place in places},
+            _url_of=OpenedGroup(self._group, self.store).url if self._group else None,
         )
 
     def _landed(self, topic: str, slot: int | None, after: int, choice: Choice) -> Scan:

@@ -1,6 +1,6 @@
 """A scan: the rows of some files of one topic, with the same columns for all of them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,7 +10,6 @@ import pyarrow as pa
 from landfall.api.spec import Output
 from landfall.errors import Reason, Stalled
 from landfall.landed.copies import WithCopies
-from landfall.ledger.names.object_names import letters_place
 from landfall.reading import rows
 from landfall.reading.files import File
 from landfall.reading.objects import Bytes, fetched, in_order
@@ -112,7 +111,7 @@ class Scan:
     _given: pa.Schema | None = None
     unconfirmed: int = 0
     tail: "Tail | None" = None
-    _places: Mapping[str, str] = field(default_factory=dict)  # URLs, by ``letters_place``
+    _url_of: Callable[[str], str] | None = None  # where objects are not all below the root
 
     def files(self) -> tuple[File, ...]:
         """The landed objects, in the order in which they became visible."""
@@ -124,8 +123,8 @@ class Scan:
         Of an object that retired after the slot, it is the copy's URL, until the copy expires.
         """
         copies = self._source.copies
-        keys = [copies.get(file.key, file.key) for file in self._files]
-        return [f"{self._places.get(letters_place(key), self.root)}/{key}" for key in keys]
+        url_of = self._url_of or (lambda key: f"{self.root}/{key}")
+        return [url_of(copies.get(file.key, file.key)) for file in self._files]
 
     @property
     def rows(self) -> int:
