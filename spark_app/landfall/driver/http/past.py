@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 
 from landfall.driver.http.history import LONGEST_SECONDS, REACH, Point, StatusHistory
 from landfall.errors import LandfallError
 from landfall.lane import Lane
-from landfall.ledger import Record, State
+from landfall.ledger import Record, State, time_of
 from landfall.ledger.effects import RangeLanded, effects
 from landfall.ledger.task_results import LandedSlice, ObjectKind
 
@@ -91,8 +91,9 @@ def points_before(now: datetime, commits: int, records: Iterable[Record]) -> lis
     points: list[Point] = []
     edge, landed, landed_bytes, input_bytes, dead_lettered = now, 0, 0, 0, 0
     for record in records:
-        written = _time_of(record)
-        if written is None:
+        try:
+            written = time_of(record.header.seq, record.header.time)
+        except LandfallError:
             continue
         while edge >= max(written, begin):
             points.append(
@@ -124,11 +125,3 @@ def points_before(now: datetime, commits: int, records: Iterable[Record]) -> lis
 def _data_bytes(slices: Iterable[LandedSlice]) -> Iterator[int]:
     objects = (landed for slice_ in slices for landed in slice_.objects)
     return (landed.upload.size for landed in objects if landed.kind is ObjectKind.DATA)
-
-
-def _time_of(record: Record) -> datetime | None:
-    try:
-        written = datetime.fromisoformat(record.header.time)
-    except ValueError:
-        return None
-    return written if written.tzinfo else written.replace(tzinfo=UTC)

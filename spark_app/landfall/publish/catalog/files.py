@@ -86,7 +86,6 @@ FILES_OF_COLUMNS = frozenset({"Parquet", "Orc"})
 _READERS = 8
 """Footers that are read concurrently: each is a request or two to the store."""
 _MAX_REMEMBERED = 10_000
-"""Bytes read from the end of a file at first: they contain most footers."""
 
 
 @dataclass
