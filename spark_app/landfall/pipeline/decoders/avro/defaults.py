@@ -4,10 +4,8 @@ The same nodes that read payloads then read the default, so that it is the same 
 writer wrote. Source: specification, the table of defaults in "Complex Types".
 """
 
-import struct
-from collections.abc import Callable, Mapping
-
 from landfall.pipeline.decoders.avro import schema as avro
+from landfall.pipeline.decoders.avro.binary import REAL, blocks, number, prefixed
 from landfall.pipeline.decoders.avro.schema import Schema, Type
 
 
@@ -32,16 +30,16 @@ def encode_default(  # noqa: PLR0911  # a table
                 if of.name in value or of.has_default or _fail(value, path)
             )
         case avro.Array(), list():
-            return _blocks([encode_default(schema, resolved.items, item, path) for item in value])
+            return blocks([encode_default(schema, resolved.items, item, path) for item in value])
         case avro.Map(), dict():
-            return _blocks(
+            return blocks(
                 [
-                    _bytes(key.encode()) + encode_default(schema, resolved.values, item, path)
+                    prefixed(key.encode()) + encode_default(schema, resolved.values, item, path)
                     for key, item in value.items()
                 ]
             )
         case avro.Enum(), str() if value in resolved.symbols:
-            return _number(resolved.symbols.index(value))
+            return number(resolved.symbols.index(value))
         case avro.Fixed(), str() if len(value) == resolved.size:
             return _latin(value, path)
     return _fail(value, path)
@@ -52,9 +50,9 @@ def _fail(value: object, path: str) -> bytes:
 
 
 def _union(schema: Schema, union: avro.Union, value: object, path: str) -> bytes:
-    for number, branch in enumerate(union.branches):
+    for place, branch in enumerate(union.branches):
         try:
-            return _number(number) + encode_default(schema, branch, value, path)
+            return number(place) + encode_default(schema, branch, value, path)
         except ValueError:
             continue
     return _fail(value, path)
@@ -70,20 +68,14 @@ def _primitive(kind: str, value: object, path: str) -> bytes:  # noqa: PLR0911  
         case "int" | "long", int() if is_number and abs(value) < 2 ** (
             63 if kind == "long" else 31
         ):
-            return _number(value)
+            return number(value)
         case "float" | "double", _ if is_number:
-            return _REAL[kind](value)
+            return REAL[kind](value)
         case "bytes", str():
-            return _bytes(_latin(value, path))
+            return prefixed(_latin(value, path))
         case "string", str():
-            return _bytes(value.encode())
+            return prefixed(value.encode())
     return _fail(value, path)
-
-
-_REAL: Mapping[str, Callable[[object], bytes]] = {
-    "float": lambda value: struct.pack("<f", value),
-    "double": lambda value: struct.pack("<d", value),
-}
 
 
 def _latin(value: str, path: str) -> bytes:
@@ -91,19 +83,3 @@ def _latin(value: str, path: str) -> bytes:
         return value.encode("latin-1")
     except UnicodeEncodeError:
         return _fail(value, path)
-
-
-def _bytes(content: bytes) -> bytes:
-    return _number(len(content)) + content
-
-
-def _blocks(items: list[bytes]) -> bytes:
-    return (_number(len(items)) + b"".join(items) if items else b"") + b"\0"
-
-
-def _number(value: int) -> bytes:
-    left, made = (value << 1) ^ (value >> 63), bytearray()
-    while left > 0x7F:
-        made.append(left & 0x7F | 0x80)
-        left >>= 7
-    return bytes([*made, left])
