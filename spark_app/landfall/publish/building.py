@@ -111,14 +111,8 @@ def publisher(
         Stalled: SPEC_INVALID; the message starts with the path of the field.
     """
     field = f"spec.publish[{group.spec.publish.index(entry)}]"
+    check_installed(field, entry.type)
     built_in = BUILT_IN.get(entry.type)
-    if built_in and built_in.package and not _is_installed(built_in.package):
-        extra = entry.type.lower()
-        raise Stalled(
-            Reason.SPEC_INVALID,
-            f"{field}.type: {entry.type} needs packages that are not installed: "
-            f"{how_to_install(extra)}, or take an image that is built with PUBLISHERS=yes",
-        )
     url = group.spec.output.url
     if built_in and built_in.of_files and url.partition("://")[0] not in built_in.schemes:
         *most, last = (f"{scheme}://" for scheme in built_in.schemes)
@@ -132,6 +126,21 @@ def publisher(
     kind: PublisherType = import_class(f"{field}.type", "publisher", entry.type, _PATHS)
     with spec_errors(field):
         return kind.of(entry.options, Context(group, entry, lane, store))
+
+
+def check_installed(field: str, name: str) -> None:
+    """Return if the packages are installed that a type of publisher needs.
+
+    Raises:
+        Stalled: SPEC_INVALID; the message starts with the path of the field.
+    """
+    built_in = BUILT_IN.get(name)
+    if built_in and built_in.package and not _is_installed(built_in.package):
+        raise Stalled(
+            Reason.SPEC_INVALID,
+            f"{field}.type: {name} needs packages that are not installed: "
+            f"{how_to_install(name.lower())}, or take an image that is built with PUBLISHERS=yes",
+        )
 
 
 def replacement_problems(group: ConsumerGroup) -> list[str]:

@@ -72,15 +72,9 @@ class Kinds:
             Retry: the store does not answer.
         """
         try:
-            names = self._names(each)
+            return problem_of_names(self._names(each))
         except _UNREADABLE:
             return ""
-        for name in names:
-            if is_reserved("BigQuery", name):
-                return f"column {name} has a name that BigQuery reserves; {_WAY_OUT}"
-        for two in same_but_case(names):
-            return f"columns {two[0]} and {two[1]} are one name in BigQuery; {_WAY_OUT}"
-        return ""
 
     def _names(self, each: LoadedObject) -> list[str]:
         match self.format_of(each.key):
@@ -117,6 +111,16 @@ class Kinds:
     def _parquet(self, each: LoadedObject) -> Any:
         with pa.PythonFile(_RangedFile(self._slots, each), mode="r") as file:
             return pq.read_schema(file).remove_metadata()
+
+
+def problem_of_names(names: Sequence[str]) -> str:
+    """Why no table can have columns of these names; "" if one can."""
+    for name in names:
+        if is_reserved("BigQuery", name):
+            return f"column {name} has a name that BigQuery reserves; {_WAY_OUT}"
+    for two in same_but_case(names):
+        return f"columns {two[0]} and {two[1]} are one name in BigQuery; {_WAY_OUT}"
+    return ""
 
 
 def _avro_schema(stream: io.BytesIO) -> bytes:

@@ -89,6 +89,26 @@ def fits(found: str, wanted: str) -> bool:
     )
 
 
+def missing(table: Columns, columns: Columns) -> Columns:
+    """Return the columns of objects that a table lacks.
+
+    Raises:
+        ValueError: it has one with a type that does not fit the objects.
+    """
+    there = {name.lower(): type_.replace(" ", "").lower() for name, type_ in table.items()}
+    wrong = [
+        f"{name} is {there[name]} in the table and {type_} in objects"
+        for name, type_ in columns.items()
+        if name in there and not fits(type_.lower(), there[name])
+    ]
+    if wrong:
+        raise ValueError(
+            f"the types of columns differ: {'; '.join(wrong)}; columns are only ever added: "
+            "change the table, or name another one with option table"
+        )
+    return {name: type_ for name, type_ in columns.items() if name not in there}
+
+
 def together(several: Iterable[Columns]) -> Columns:
     """Return the union of the columns of several files.
 

@@ -9,7 +9,6 @@ from landfall.ledger.names.object_names import ObjectName
 from landfall.publish import VisibleObject
 from landfall.publish.catalog import Columns, Partition, Storage, Table, TableName, Values
 from landfall.publish.catalog.files import STORAGES, ColumnsOf
-from landfall.publish.catalog.hive_types import fits
 from landfall.publish.catalog.naming import TableNaming, TablePlace
 from landfall.publish.context import Context
 
@@ -163,27 +162,6 @@ class TableLayout:
                     f"partition {named} is at {partition.location}, and its objects at {location}; "
                     "drop the partition, which leaves its files alone"
                 )
-
-    def missing(self, table: Table, columns: Columns) -> Columns:
-        """The columns that a table lacks.
-
-        Raises:
-            ValueError: it has one with a type that does not fit the objects.
-        """
-        there = {
-            name.lower(): type_.replace(" ", "").lower() for name, type_ in table.columns.items()
-        }
-        wrong = [
-            f"{name} is {there[name]} in the table and {type_} in objects"
-            for name, type_ in columns.items()
-            if name in there and not fits(type_.lower(), there[name])
-        ]
-        if wrong:
-            raise ValueError(
-                f"the types of columns differ: {'; '.join(wrong)}; columns are only ever added: "
-                "change the table, or name another one with option table"
-            )
-        return {name: type_ for name, type_ in columns.items() if name not in there}
 
 
 def _normal(location: str) -> str:

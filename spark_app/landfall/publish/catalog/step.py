@@ -40,7 +40,7 @@ from landfall.publish.catalog import (
     TableName,
     Values,
 )
-from landfall.publish.catalog.hive_types import together
+from landfall.publish.catalog.hive_types import missing, together
 from landfall.publish.catalog.layout import Placed, TableLayout
 from landfall.publish.context import Context
 from landfall.publish.finished import Calendars
@@ -205,8 +205,8 @@ class PartitionStep:
             if table is None:
                 yield f"table {name}: create at {self.layout.table(name, placed, {}).location}"
             found = self.catalog.partitions(table, list(wanted)) if table else []
-            missing = sorted(wanted.keys() - {partition.values for partition in found})
-            yield from (f"table {name}: add partition {wanted[v].location}" for v in missing)
+            absent = sorted(wanted.keys() - {partition.values for partition in found})
+            yield from (f"table {name}: add partition {wanted[v].location}" for v in absent)
         yield from (f"{error}" for error in failed.values())
 
     def _chosen(self, stretch: Stretch) -> Iterable[VisibleObject]:
@@ -291,12 +291,12 @@ class PartitionStep:
         for _ in range(_ATTEMPTS):
             known = self._known[name]
             table = known.table
-            missing = self.layout.missing(table, columns)
-            if not missing and properties.items() <= table.properties.items():
+            added = missing(table.columns, columns)
+            if not added and properties.items() <= table.properties.items():
                 return
             with suppress(TableChanged):
                 self.catalog.change(
-                    table, {**table.columns, **missing}, {**table.properties, **properties}
+                    table, {**table.columns, **added}, {**table.properties, **properties}
                 )
             loaded = self.catalog.load(name)
             if loaded is None:
@@ -313,11 +313,11 @@ class PartitionStep:
             ]
             found = self.catalog.partitions(table, [partition.values for partition in batch])
             there = {partition.values for partition in found}
-            missing = [partition for partition in batch if partition.values not in there]
-            if missing:
-                self.catalog.add(table, missing)
+            absent = [partition for partition in batch if partition.values not in there]
+            if absent:
+                self.catalog.add(table, absent)
                 # Another client may have been first, with another location or fewer columns.
-                found += self.catalog.partitions(table, [partition.values for partition in missing])
+                found += self.catalog.partitions(table, [partition.values for partition in absent])
             self.layout.check_partitions(table, batch, found)
             known.partitions |= {
                 partition.values: frozenset(partition.columns) for partition in found

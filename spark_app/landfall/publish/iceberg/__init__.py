@@ -49,11 +49,9 @@ from landfall.publish.iceberg.copies import Copies
 from landfall.publish.iceberg.expiry import LEAST_AGE, MAX_BATCH, SnapshotLimits, naming
 from landfall.publish.iceberg.files import (
     NewColumns,
-    as_iceberg,
     check_cases,
     columns_of,
     data_files,
-    differences,
     first_outdated,
     has_times,
 )
@@ -67,7 +65,6 @@ from landfall.publish.iceberg.partitions import (
     PartitionField,
     checked,
     derived,
-    optional,
     present,
     table_of_columns,
 )
@@ -647,29 +644,23 @@ class IcebergTables:
 
     def _add_columns(self, loaded: Any, new: Sequence[NewColumns]) -> None:
         """Add the columns of files that do not fit a table, by commits of their own."""
-        from pyiceberg.exceptions import ValidationError  # noqa: PLC0415  # an extra
+        from landfall.publish.iceberg.evolution import (  # noqa: PLC0415  # an extra
+            add_columns,
+            check_evolves,
+            check_fits,
+            checked_commit,
+        )
 
         table = ".".join(loaded.name())
         for file in {file.columns.to_string(): file for file in reversed(new)}.values():
-            refusal = f"object {file.url} does not fit table {table}: {file.why}"
-            if self.settings.schema_evolution == "None":
-                raise Stalled(
-                    Reason.DESTINATION_CONFLICT,
-                    f"{refusal}; change the table, or set schemaEvolution: Add",
-                )
-            try:
-                with loaded.transaction() as transaction:
-                    with transaction.update_schema() as update:
-                        update.union_by_name(optional(as_iceberg(file.columns)))
-                    _set_mapping(transaction)
-            except (ValueError, TypeError, ValidationError) as error:
-                raise Stalled(Reason.DESTINATION_CONFLICT, f"{refusal} ({error})") from None
+            check_evolves(table, file, self.settings.schema_evolution)
+            with checked_commit(table, file), loaded.transaction() as transaction:
+                add_columns(transaction, file)
+                _set_mapping(transaction)
             loaded = self._load(table)
             if loaded is None:
                 return  # it was dropped meanwhile
-            if left := differences(loaded.schema(), file.columns):
-                text = f"object {file.url} does not fit table {table}: {left}"
-                raise Stalled(Reason.DESTINATION_CONFLICT, text)
+            check_fits(table, loaded.schema(), file)
 
     def _rename(self, loaded: Any, names: Mapping[str, str]) -> None:
         """Rename columns whose names Iceberg reserves; their old names stay in the name mapping."""

@@ -127,9 +127,8 @@ def _data_file(copies: Copies, metadata: Any, mapping: Any, url: str) -> Any:
     schema = metadata.schema()
     path = url
     of_file = as_stored_now(found)
-    columns = as_in_table(of_file, schema, mapping)
-    check_cases(url, of_file, columns, schema)
-    if why := differences(schema, columns):
+    columns, why = in_table(url, of_file, schema, mapping)
+    if why:
         return NewColumns(url, columns, why)
     if is_outdated(found):
         path = copies.of_file(url)
@@ -157,6 +156,23 @@ def _data_file(copies: Copies, metadata: Any, mapping: Any, url: str) -> Any:
     )
     file.spec_id = spec  # no field of a manifest's entry, so no argument either
     return file
+
+
+def in_table(url: str, of_file: pa.Schema, schema: Any, mapping: Any) -> tuple[pa.Schema, str]:
+    """Return the columns of a file under their names in a table, and why they do not fit it.
+
+    Args:
+        url: of the file.
+        of_file: its columns.
+        schema: of the table.
+        mapping: the table's name mapping.
+
+    Raises:
+        Stalled: as ``check_cases`` and ``as_iceberg``.
+    """
+    columns = as_in_table(of_file, schema, mapping)
+    check_cases(url, of_file, columns, schema)
+    return columns, differences(schema, columns)
 
 
 def unbounded(footer: pq.FileMetaData) -> set[str]:
