@@ -218,7 +218,7 @@ def _named(spec: GroupSpec) -> Iterator[tuple[str, str, str, Mapping[str, str]]]
 
 _WITH_SCHEMAS = "landfall.schemas."
 """Where the decoders are that ask a schema registry."""
-_SCHEMA_OPTIONS = {"schema", "schemaFile", "descriptors", "file"}
+SCHEMA_OPTIONS = {"schema", "schemaFile", "descriptors", "file"}
 """Options that give a schema."""
 _OPTION = re.compile(r"option (?P<option>[\w-]+): |options: ")
 """How errors about options begin, in formats and in decoders."""
@@ -323,7 +323,7 @@ def _key_decoder(
         Stalled: SPEC_INVALID, as ``decoder``; or a file has no checksum.
     """
     # A schema that is given needs no registry.
-    of_values = None if _SCHEMA_OPTIONS & of.options.keys() else decode.registry
+    of_values = None if SCHEMA_OPTIONS & of.options.keys() else decode.registry
     as_payloads = Decode(
         format=of.format,
         options=of.options,

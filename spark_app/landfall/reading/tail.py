@@ -19,15 +19,14 @@ from uuid import uuid4
 from landfall.api.spec import Codec, ConsumerGroup, GroupSpec, Output, TopicSpecs
 from landfall.errors import Reason, Retry, Stalled
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.task_results import FailedSlice, LandedSlice, ObjectKind
+from landfall.ledger.task_results import LandedSlice
 from landfall.pipeline.records import Records
 from landfall.reading.files import Choice, File, PartitionTimes, chooser
+from landfall.reading.in_memory import land_in_memory
 from landfall.reading.objects import Bytes
 from landfall.reading.tail_plan import TailPlan
 from landfall.source import LastRead, Log, Reader
-from landfall.store.memory import MemoryStore
 from landfall.task import Batch
-from landfall.task.landing import LandingDeps, land_with
 from landfall.task.partitioning import Partitioners
 from landfall.task.rows import payload_bytes
 
@@ -35,7 +34,6 @@ PART_BYTES = 32 * 2**20
 """Payload bytes of the records that are landed into memory at once."""
 KEPT_BYTES = 64 * 2**20
 """A tail with at most so many bytes of objects is kept, and read from Kafka once."""
-_NOWHERE = MemoryStore()
 _LINES = ("Json", "Text")
 
 
@@ -264,13 +262,9 @@ class Tail:
         is_chosen, group = self._chooser(), self.group.model_copy(update={"spec": self._spec})
         with self.source.reader(plan.ranges, plan.last_read) as reader:
             for part, chunks in self._parts(reader):
-                store = MemoryStore()
                 batch = Batch(group, uuid4().hex, permitted=plan.permitted)
-                deps = LandingDeps(self._partitioners, store)
-                (result,) = land_with(deps, batch, [part], _ReadChunks(chunks))
-                if isinstance(result, FailedSlice):
-                    raise result.error
-                yield result, list(_bodies(result, store, plan.slot, is_chosen))
+                result, bodies = land_in_memory(self._partitioners, batch, part, chunks, plan.slot)
+                yield result, [body for body in bodies if is_chosen(body.file)]
         self._check_topic()
 
     def _parts(self, reader: Reader) -> Iterator[tuple[Slice, list[Records]]]:
@@ -304,28 +298,3 @@ class Tail:
         now = self.source.log().describe([topic]).ids.get(topic)
         if now != self.plan.topic_id:
             raise Retry(f"{topic}: the topic was deleted or created again since the scan was made")
-
-
-@dataclass(frozen=True, slots=True)
-class _ReadChunks:
-    """Records that were read, as a ``Reader`` of their slice."""
-
-    chunks: Sequence[Records]
-
-    def read(self, slice_: Slice) -> Iterator[Records]:
-        del slice_  # there is one
-        return iter(self.chunks)
-
-
-def _bodies(
-    landed: LandedSlice, store: MemoryStore, slot: int, is_chosen: Callable[[File], bool]
-) -> Iterator[Bytes]:
-    """The chosen objects of a slice that was landed into memory."""
-    for object_ in landed.objects:
-        if object_.kind is not ObjectKind.DATA:
-            continue
-        store.complete(object_.upload, is_fresh=True)
-        body = store.read(object_.upload.key) or b""
-        file = File(key=object_.upload.key, slot=slot, rows=object_.rows, size=len(body))
-        if is_chosen(file):
-            yield Bytes(_NOWHERE, file, body)

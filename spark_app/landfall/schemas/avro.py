@@ -22,19 +22,17 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import msgspec
-import pyarrow as pa
 
 from landfall.ledger.names.schema_ids import is_pin
 from landfall.pipeline.decoders import Decoded, UsedSchema, Wanted
-from landfall.pipeline.decoders.avro.branches import branch_nodes, wanted_of_branches, within
+from landfall.pipeline.decoders.avro.branches import branch_nodes
 from landfall.pipeline.decoders.avro.nested import MapNode, RecordNode
-from landfall.pipeline.decoders.avro.plan import compile_schema
 from landfall.pipeline.decoders.avro.rows import (
     NO_ID,
     AvroRows,
     AvroSchemas,
     UnknownSchemaError,
-    wanted_tree,
+    compiled,
 )
 from landfall.pipeline.decoders.avro.schema import (
     Schema,
@@ -42,7 +40,7 @@ from landfall.pipeline.decoders.avro.schema import (
     with_connect_types,
     with_max_precision,
 )
-from landfall.pipeline.decoders.avro.values import follow
+from landfall.pipeline.decoders.avro.values import places
 from landfall.pipeline.decoders.confluent import Framing, SchemaId
 from landfall.pipeline.decoders.options import read_options
 from landfall.pipeline.decoders.row_schemas import SCHEMA_ID, SCHEMA_NAME
@@ -254,6 +252,23 @@ def asks_for_latest(options: Mapping[str, object]) -> bool:
     return options.get("readerSchema") == _LATEST
 
 
+def resolved(options: Mapping[str, object], text: str) -> tuple[Schema, Schema | None]:
+    """Return a schema of payloads, and the schema that a decoder reads them as if it is another.
+
+    Args:
+        options: of the decoder, without any that give the schema of payloads. The latest schema of
+            a subject is taken to be this one.
+        text: the schema, as JSON.
+
+    Raises:
+        ValueError: an option is wrong, or the text is no schema.
+    """
+    read = read_options({**options, "schema": text}, Options)
+    reader = _reader(read)
+    fixed = FixedSchema(parse_schema(text), reader if isinstance(reader, Schema) else None)
+    return _read_as(fixed, read).resolve("", NO_ID)
+
+
 def _parsed(registered: RegisteredSchema) -> Schema:
     if registered.kind != SchemaKind.AVRO:
         raise ValueError(f"the schema is {registered.kind}, not AVRO")
@@ -296,16 +311,13 @@ def _parsed_text(given: FixedText) -> Schema:
 
 def _check(writer: Schema, reader: Schema | None, wanted: Wanted) -> None:
     """Return if all that is wanted is in the schema."""
-    tree = wanted_of_branches(wanted_tree(wanted), reader or writer)
-    node = compile_schema(writer, reader, tree)
-    branches = branch_nodes(node)
+    node = compiled(writer, reader, wanted)
     typed = typed_columns(wanted.schema) if wanted.schema is not None else ()
     for path in (*wanted.fields, *(declared.path for declared in typed)):
-        is_known = path in {SCHEMA_ID, SCHEMA_NAME} or any(
-            follow(inner, pa.nulls(0, inner.arrow), within(path, inner, member)) is not None
-            for inner, member in branches
-        )
+        is_known = path in {SCHEMA_ID, SCHEMA_NAME} or places(node, path)
         if not is_known:
             raise ValueError(f"no field {'.'.join(path)!r} in the Avro schema")
-    if wanted.json and not all(isinstance(inner, RecordNode | MapNode) for inner, _ in branches):
+    if wanted.json and not all(
+        isinstance(inner, RecordNode | MapNode) for inner, _ in branch_nodes(node)
+    ):
         raise ValueError("the Avro schema is no record, so its values are no JSON objects")

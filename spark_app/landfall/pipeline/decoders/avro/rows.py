@@ -255,8 +255,7 @@ class AvroRows:
         size = len(writer.text) + (len(reader.text) if reader else 0)
         try:
             schema = reader or writer
-            tree = wanted_of_branches(wanted_tree(self.wanted), schema)
-            node = compile_schema(writer, reader, tree, common=self.wanted.common)
+            node = compiled(writer, reader, self.wanted)
             found: _Compiled | str = _Compiled(node, row_schema(schema), record_names(schema))
         except ValueError as error:
             of = "" if key[1] == NO_ID else f"schema {key[1]}: "
@@ -268,6 +267,16 @@ def row_schema(schema: Schema) -> RowSchema:
     """Return a schema as what its rows are landed with."""
     name = kind_of(schema.root) if isinstance(schema.root, Named) else ""
     return RowSchema(digest(schema.text), name, schema.text)
+
+
+def compiled(writer: Schema, reader: Schema | None, wanted: Wanted) -> Node:
+    """Return what reads the wanted parts of payloads; see ``compile_schema``.
+
+    Raises:
+        ValueError: the schemas do not resolve, or one is too large.
+    """
+    tree = wanted_of_branches(wanted_tree(wanted), reader or writer)
+    return compile_schema(writer, reader, tree, common=wanted.common)
 
 
 def wanted_tree(wanted: Wanted) -> Tree:

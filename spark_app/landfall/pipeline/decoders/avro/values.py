@@ -35,8 +35,8 @@ from landfall.api.spec import ColumnType, ColumnUnit
 from landfall.pipeline import common_values
 from landfall.pipeline.decimal_texts import decimal_texts
 from landfall.pipeline.decoders import Path
-from landfall.pipeline.decoders.avro.branches import within
-from landfall.pipeline.decoders.avro.nested import MapNode, RecordNode, UnionNode
+from landfall.pipeline.decoders.avro.branches import branch_nodes, within
+from landfall.pipeline.decoders.avro.nested import MapNode, RecordNode, RecursiveNode, UnionNode
 from landfall.pipeline.decoders.avro.node import Node
 from landfall.pipeline.decoders.typed_columns import (
     TIMESTAMP,
@@ -65,6 +65,35 @@ def follow(node: Node, column: pa.Array, path: Path) -> tuple[Node, pa.Array] | 
         else:
             return None
     return node, column
+
+
+def places(node: Node, path: Path) -> tuple[Node, ...]:
+    """Return what reads the values at a path, in each branch that has it; none if none has."""
+    found = (
+        follow(inner, pa.nulls(0, inner.arrow), within(path, inner, member))
+        for inner, member in branch_nodes(node)
+    )
+    return tuple(place[0] for place in found if place is not None)
+
+
+def can_become(declared: TypedColumn, node: Node) -> bool:
+    """Return whether a declared column can be made of values that a node reads, of some at least.
+
+    Of other types, each value makes its row bad. Text may be no time, and a number out of range.
+    """
+    none = pa.nulls(0, node.arrow)
+    convert = _CONVERT.get(declared.type)
+    if convert is not None and convert(none) is not None:
+        return True
+    is_json = isinstance(node, RecursiveNode) or pa.types.is_null(none.type)
+    match declared.type:
+        case ColumnType.JSON:
+            return True
+        case ColumnType.LIST:
+            return bool(is_json or pa.types.is_list(none.type))
+        case ColumnType.STRUCT:
+            return bool(is_json or pa.types.is_struct(none.type) or pa.types.is_map(none.type))
+    return _is_read_as_json(declared, none.type)
 
 
 def field_values(
