@@ -85,6 +85,8 @@ def can_become(declared: TypedColumn, node: Node) -> bool:
     convert = _CONVERT.get(declared.type)
     if convert is not None and convert(none) is not None:
         return True
+    if isinstance(node, UnionNode) and node.members is None and node.nodes:
+        node = node.nodes[0]
     is_json = isinstance(node, RecursiveNode) or pa.types.is_null(none.type)
     match declared.type:
         case ColumnType.JSON:
