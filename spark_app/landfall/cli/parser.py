@@ -22,6 +22,7 @@ from landfall.cli.author import (
     add_schema,
     add_try,
 )
+from landfall.cli.contract import add_contract
 from landfall.cli.decide import add_verbs
 from landfall.cli.distributions import add_commands
 from landfall.cli.feeds import add_files
@@ -71,6 +72,7 @@ COMMANDS: Mapping[str, Mapping[str, str]] = {
         "check": "author.check:check",
         "explain": "author.explain:explain",
         "try": "author.try_out:try_out",
+        "contract": "contract.command:check",
         "schema": "author.schema:schema",
         "migrate": "distributions:not_installed",
         "import-offsets": "decide.import_offsets:import_offsets",
@@ -137,6 +139,7 @@ _ENDS: Mapping[str, frozenset[ExitCode]] = {
     "explain": _ALWAYS,
     "schema": _ALWAYS,
     "try": _OF_SERVERS | {ExitCode.NOTHING},
+    "contract": _OF_READERS,
     "migrate": _OF_READERS,
     "import-offsets": _OF_WRITERS | {ExitCode.FAULT},
     "run": _OF_SERVERS | {ExitCode.FENCED, ExitCode.UNFINISHED},
@@ -185,6 +188,7 @@ def parser() -> argparse.ArgumentParser:
         add(new)
     for add in (add_table, add_log, add_ls, add_top, add_sql, add_verbs):
         add(new)
+    add_contract(new, nested)
     add_files(new, nested)
     add_backfill(new, nested)
     add_commands(new, nested)

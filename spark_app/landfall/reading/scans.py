@@ -61,10 +61,21 @@ class RowSource:
                 columns of the schema, or its format is a plug-in that the reader has not named.
             Retry: the store does not answer.
         """
+        for body, made_by in self.bodies(store, files):
+            yield from self._rows(body, made_by, self.constants)
+
+    def bodies(self, store: Store, files: Sequence[File]) -> Iterator[tuple[Bytes, Output]]:
+        """The bytes of the files, one file after the other, and how each was made.
+
+        Raises:
+            Stalled: OBJECT_LOST, an object is gone; SPEC_INVALID, its format is a plug-in that the
+                reader has not named.
+            Retry: the store does not answer.
+        """
         for spec in sorted({file.spec for file in files}):
             self.allowed[spec].check_format(self.made_by[spec])
         for body in fetched(self.objects(store), files):
-            yield from self._rows(body, self.made_by[body.file.spec], self.constants)
+            yield body, self.made_by[body.file.spec]
 
     def tail_batches(self, tail: "Tail") -> Iterator[pa.RecordBatch]:
         """The rows of a tail.
@@ -130,6 +141,10 @@ class Scan:
     def rows(self) -> int:
         """How many rows have landed; nothing is read for it."""
         return sum(file.rows for file in self._files)
+
+    def bodies(self) -> Iterator[tuple[Bytes, Output]]:
+        """The bytes of the landed objects, for who reads the columns that each has."""
+        return self._source.bodies(self._store, self._files)
 
     @property
     def source(self) -> RowSource:

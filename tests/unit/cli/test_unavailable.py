@@ -42,6 +42,7 @@ STORELESS = {
     "explain": "reads nothing but the file",
     "try": "reads Kafka",
     "init": "reads Kafka",
+    "contract check": "takes a schema, too: unit/cli/contract/test_contract_check.py",
     "check": "all faults are its result: test_check.py",
     "retry": "asks a driver only",
     "publish": "needs publishers: test_publish.py",
