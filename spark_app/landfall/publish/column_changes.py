@@ -1,4 +1,4 @@
-"""What the tables of a publisher become for files with other columns, by the publisher's own rules.
+"""The changes of a publisher's tables for files with other columns, by the publisher's own rules.
 
 No destination is asked. A table is taken for one that has the columns of the files so far; what
 another program has changed in it is not known here.

@@ -1,4 +1,4 @@
-"""What a publisher's tables become for files with other columns, without a destination."""
+"""The changes of a publisher's tables for files with other columns, without a destination."""
 
 from typing import Any
 

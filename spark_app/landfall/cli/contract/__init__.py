@@ -13,8 +13,8 @@ Find out in a producer's CI whether a group can land what comes with a new schem
 
 First by the schema alone: is each field there that the group reads, and can its values become the
 declared column? With output.columns: FromSchema, the columns of the new schema are compared with
-those of the object that landed last, and each publisher of tables is asked by its own rules whether
-it adds or widens columns, or would stop. No table is asked.
+the columns that landed last, and the rules of each publisher of tables show whether it adds or
+widens columns, or would stop. No table is asked.
 
 Then by rows: the last landed rows of each topic are written under the new schema, go through the
 stages of landing in memory, and are compared with what landed. A field that earlier rows do not

@@ -10,7 +10,7 @@ from landfall.api.contract import LANE, ExitCode
 from landfall.api.spec import ConsumerGroup, GroupSpec, TopicSpecs
 from landfall.api.words import did_you_mean
 from landfall.cli.contract import report
-from landfall.cli.contract.findings import SchemaFinding, TopicFindings, TriedRows, Verdict
+from landfall.cli.contract.findings import FindingResult, SchemaFinding, TopicFindings, TriedRows
 from landfall.cli.contract.landed_rows import (
     landed_columns,
     last_objects,
@@ -120,7 +120,7 @@ class _CheckedTopic:
         """Return everything about the topic; so many of its last rows are tried."""
         objects = last_objects(self.landed, self.topic, rows) if self.landed else None
         found = [*self._of_present(), *field_findings(self.spec, self.path, self.new)]
-        is_readable = not any(finding.verdict is Verdict.FAILS for finding in found)
+        is_readable = not any(finding.result is FindingResult.FAILS for finding in found)
         if has_own_columns(self.spec) and is_readable:
             found += self._of_columns()
         tried = self._tried(objects, rows, found)
@@ -134,7 +134,7 @@ class _CheckedTopic:
             return
         yield SchemaFinding(
             f"{self.path}.decode.options.{name}",
-            Verdict.CHANGES,
+            FindingResult.CHANGES,
             "payloads name no schema, so the group has to change together with the producer",
         )
 
@@ -147,7 +147,7 @@ class _CheckedTopic:
         if known is None:
             why = _OFFLINE if self.landed is None else _NOTHING_LANDED
             message = f"columns and tables are not compared: {why}"
-            yield SchemaFinding(f"{self.path}.output.columns", Verdict.OK, message)
+            yield SchemaFinding(f"{self.path}.output.columns", FindingResult.OK, message)
             return
         new = file_columns(self.spec, self.path, self.new.text)
         yield from column_findings(known, new)
@@ -163,7 +163,7 @@ class _CheckedTopic:
         try:
             return tried_rows(self.group, self.spec, self.path, self.new, rows)
         except Stalled as stalled:
-            if all(finding.verdict is not Verdict.FAILS for finding in found):
+            if all(finding.result is not FindingResult.FAILS for finding in found):
                 raise
             return TriedRows(skipped=f"the stages cannot be built: {stalled}")
 

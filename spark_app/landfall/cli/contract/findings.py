@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Verdict(StrEnum):
+class FindingResult(StrEnum):
     """The meaning of a finding for the change of the schema."""
 
     OK = "Ok"
@@ -21,12 +21,12 @@ class SchemaFinding:
 
     Attributes:
         field: the field of the group, or the column, that it is about.
-        verdict: what it means.
+        result: what it means.
         message: the reason, or what changes.
     """
 
     field: str
-    verdict: Verdict
+    result: FindingResult
     message: str
 
 
@@ -112,4 +112,4 @@ class TopicFindings:
     def failures(self) -> int:
         """How many findings fail, and rows."""
         of_rows = sum(row.outcome.fails for row in self.tried.rows)
-        return of_rows + sum(finding.verdict is Verdict.FAILS for finding in self.findings)
+        return of_rows + sum(finding.result is FindingResult.FAILS for finding in self.findings)

@@ -45,7 +45,7 @@ class NewSchema:
         if (other := _OTHER.get(path.suffix)) is not None:
             raise Stalled(
                 Reason.SPEC_INVALID,
-                f"{path}: schemas of {other} cannot be checked yet, only those of Avro (.avsc)",
+                f"{path}: schemas of {other} cannot be checked yet, only Avro (.avsc)",
             )
         if path.suffix != ".avsc":
             raise Stalled(Reason.SPEC_INVALID, f"{path}: expected a schema of Avro, a file .avsc")

@@ -8,7 +8,7 @@ import pyarrow as pa
 from landfall import registry
 from landfall.api.spec import GroupSpec
 from landfall.api.words import did_you_mean
-from landfall.cli.contract.findings import SchemaFinding, Verdict
+from landfall.cli.contract.findings import FindingResult, SchemaFinding
 from landfall.cli.contract.new_schema import NewSchema, decoder_options, under, unresolved
 from landfall.errors import Stalled
 from landfall.pipeline.decoders import Path, Wanted
@@ -66,8 +66,8 @@ def field_findings(spec: GroupSpec, path: str, new: NewSchema) -> list[SchemaFin
         found += _of_fields(spec, path, new)
     else:
         message = "fields inside of envelopes are not checked, only that the stages can be built"
-        found.append(SchemaFinding(f"{path}.decode.envelope", Verdict.OK, message))
-    if not any(finding.verdict is Verdict.FAILS for finding in found):
+        found.append(SchemaFinding(f"{path}.decode.envelope", FindingResult.OK, message))
+    if not any(finding.result is FindingResult.FAILS for finding in found):
         found += _of_stages(spec, path, new)
     return found
 
@@ -77,7 +77,7 @@ def _of_stages(spec: GroupSpec, path: str, new: NewSchema) -> Iterator[SchemaFin
     try:
         registry.pipeline(under(spec, new.text), path)
     except Stalled as error:
-        yield SchemaFinding(f"{path}.decode", Verdict.FAILS, str(error))
+        yield SchemaFinding(f"{path}.decode", FindingResult.FAILS, str(error))
 
 
 def _of_fields(spec: GroupSpec, path: str, new: NewSchema) -> Iterator[SchemaFinding]:
@@ -89,7 +89,9 @@ def _of_fields(spec: GroupSpec, path: str, new: NewSchema) -> Iterator[SchemaFin
         node = compiled(writer, reader, wanted)
     except ValueError as error:
         field = f"{path}.decode.options.readerSchema"
-        yield SchemaFinding(field, Verdict.FAILS, f"payloads of {new.path} cannot be read: {error}")
+        yield SchemaFinding(
+            field, FindingResult.FAILS, f"payloads of {new.path} cannot be read: {error}"
+        )
         return
     for reads in readers:
         there = places(node, reads.path)
@@ -97,14 +99,14 @@ def _of_fields(spec: GroupSpec, path: str, new: NewSchema) -> Iterator[SchemaFin
             name = ".".join(reads.path)
             hint = did_you_mean(name, _names(reader or writer))
             message = f"{new.path} has no field {name}{hint}"
-            yield SchemaFinding(reads.field, Verdict.FAILS, message)
+            yield SchemaFinding(reads.field, FindingResult.FAILS, message)
         elif problem := reads.problem(there):
-            yield SchemaFinding(reads.field, Verdict.FAILS, f"{new.path}: {problem}")
+            yield SchemaFinding(reads.field, FindingResult.FAILS, f"{new.path}: {problem}")
         elif reads.column and not reads.column.nullable and any(map(_may_be_null, there)):
             message = (
                 f"column {reads.column.name}: a null, which {new.path} allows, makes a row bad"
             )
-            yield SchemaFinding(reads.field, Verdict.CHANGES, message)
+            yield SchemaFinding(reads.field, FindingResult.CHANGES, message)
 
 
 def of_values(spec: GroupSpec, wanted: Wanted) -> Wanted:

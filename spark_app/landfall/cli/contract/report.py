@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.markup import escape
 
 from landfall.api.spec import ConsumerGroup
-from landfall.cli.contract.findings import RowOutcome, TopicFindings, TriedRows, Verdict
+from landfall.cli.contract.findings import FindingResult, RowOutcome, TopicFindings, TriedRows
 from landfall.cli.text import console
 
 _SHOWN = 5
@@ -20,7 +20,7 @@ def show(path: Path, group: ConsumerGroup, found: Sequence[TopicFindings]) -> No
         name = f"topic {topic.topic}" if topic.topic else "every topic"
         out.print(f"[bold]{escape(name)}[/bold] ({topic.path})")
         for finding in topic.findings:
-            _line(finding.verdict, f"{finding.field}: {finding.message}")
+            _line(finding.result, f"{finding.field}: {finding.message}")
         for line in _lines_of_rows(topic.tried):
             _line(*line)
     failures = sum(topic.failures for topic in found)
@@ -32,12 +32,12 @@ def show(path: Path, group: ConsumerGroup, found: Sequence[TopicFindings]) -> No
         out.print(f"[green]ok[/green]: {schema} fits the group {name}")
 
 
-_STYLES = {Verdict.OK: "green", Verdict.CHANGES: "yellow", Verdict.FAILS: "red"}
+_STYLES = {FindingResult.OK: "green", FindingResult.CHANGES: "yellow", FindingResult.FAILS: "red"}
 
 
-def _line(verdict: Verdict, text: str) -> None:
-    style = _STYLES[verdict]
-    console.out().print(f"  [{style}]{verdict.lower():<8}[/{style}] {escape(text)}")
+def _line(result: FindingResult, text: str) -> None:
+    style = _STYLES[result]
+    console.out().print(f"  [{style}]{result.lower():<8}[/{style}] {escape(text)}")
 
 
 _TEXTS = {
@@ -49,23 +49,23 @@ _TEXTS = {
 }
 
 
-def _lines_of_rows(tried: TriedRows) -> Iterator[tuple[Verdict, str]]:
+def _lines_of_rows(tried: TriedRows) -> Iterator[tuple[FindingResult, str]]:
     if tried.skipped:
-        yield Verdict.OK, f"rows: none was tried: {tried.skipped}"
+        yield FindingResult.OK, f"rows: none was tried: {tried.skipped}"
         return
     counts = tried.counts
     parts = [f"{console.count(counts[o])} {text}" for o, text in _TEXTS.items() if counts[o]]
-    verdict = Verdict.FAILS if tried.fails else Verdict.OK
+    result = FindingResult.FAILS if tried.fails else FindingResult.OK
     compared = (
         "" if tried.compares_values else "; transforms change rows, so values are not compared"
     )
     yield (
-        verdict,
+        result,
         f"rows: of {console.counted(len(tried.rows), 'row')}, {', '.join(parts)}{compared}",
     )
     for outcome in RowOutcome:
         for row in () if outcome is RowOutcome.SAME else tried.first(outcome, _SHOWN):
-            of_row = Verdict.FAILS if outcome.fails else Verdict.CHANGES
+            of_row = FindingResult.FAILS if outcome.fails else FindingResult.CHANGES
             yield of_row, f"{row.place}: {_OUTCOMES[outcome]}: {row.detail}"
 
 
@@ -88,7 +88,7 @@ def document(path: Path, group: ConsumerGroup, found: Sequence[TopicFindings]) -
                 "topic": topic.topic or None,
                 "path": topic.path,
                 "findings": [
-                    {"field": of.field, "verdict": of.verdict, "message": of.message}
+                    {"field": of.field, "result": of.result, "message": of.message}
                     for of in topic.findings
                 ],
                 "rows": _rows_document(topic.tried),

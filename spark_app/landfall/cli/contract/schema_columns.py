@@ -11,7 +11,7 @@ import pyarrow as pa
 from landfall import registry
 from landfall.api.spec import ColumnSource, GroupSpec
 from landfall.api.spec.publish import PublisherEntry
-from landfall.cli.contract.findings import SchemaFinding, Verdict
+from landfall.cli.contract.findings import FindingResult, SchemaFinding
 from landfall.cli.contract.new_schema import decoder_options, under
 from landfall.errors import Reason, Stalled
 from landfall.formats import Block
@@ -75,11 +75,11 @@ def column_findings(known: pa.Schema, new: pa.Schema) -> Iterator[SchemaFinding]
             message = f"{before} becomes {column.type}"
         else:
             continue
-        yield SchemaFinding(f"column {column.name}", Verdict.CHANGES, message)
+        yield SchemaFinding(f"column {column.name}", FindingResult.CHANGES, message)
     for name in known.names:
         if name not in new.names:
             yield SchemaFinding(
-                f"column {name}", Verdict.CHANGES, "is gone: null in tables from then on"
+                f"column {name}", FindingResult.CHANGES, "is gone: null in tables from then on"
             )
 
 
@@ -107,7 +107,7 @@ def table_findings(
         except Stalled as stalled:
             if stalled.reason is not Reason.DESTINATION_CONFLICT:
                 raise
-            yield SchemaFinding(named, Verdict.FAILS, f"would stop: {stalled}")
+            yield SchemaFinding(named, FindingResult.FAILS, f"would stop: {stalled}")
             continue
         if changes is not None:
             yield _taken(named, changes)
@@ -122,4 +122,4 @@ def _taken(named: str, changes: ColumnChanges) -> SchemaFinding:
     text = "; ".join(what) or "takes the files as they are"
     if not changes.types_checked:
         text += "; only its load jobs decide whether types fit"
-    return SchemaFinding(named, Verdict.CHANGES if what else Verdict.OK, text)
+    return SchemaFinding(named, FindingResult.CHANGES if what else FindingResult.OK, text)

@@ -68,9 +68,9 @@ def check(capsys: pytest.CaptureFixture[str]) -> Checker:
     return Checker(capsys)
 
 
-def findings(topic: Document, verdict: str) -> dict[str, str]:
-    """The messages with a verdict, by their fields."""
-    return {of["field"]: of["message"] for of in topic["findings"] if of["verdict"] == verdict}
+def findings(topic: Document, result: str) -> dict[str, str]:
+    """The messages with a result, by their fields."""
+    return {of["field"]: of["message"] for of in topic["findings"] if of["result"] == result}
 
 
 def counts(topic: Document) -> dict[str, int]:
@@ -446,7 +446,7 @@ def test_a_group_that_has_landed_nothing_is_checked_by_the_schema(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("new.proto", "", "schemas of Protobuf cannot be checked yet, only those of Avro (.avsc)"),
+        ("new.proto", "", "schemas of Protobuf cannot be checked yet, only Avro (.avsc)"),
         ("new.json", "{}", "schemas of JSON Schema cannot be checked yet"),
         ("new.txt", "", "expected a schema of Avro, a file .avsc"),
         ("new.avsc", '{"type":"recor"}', "schema: unknown type 'recor'"),
