@@ -347,6 +347,26 @@ def test_the_last_rows_are_tried(tmp_path: Path, check: Checker) -> None:
     assert none["rows"]["skipped"] == "--rows 0"
 
 
+def test_the_last_rows_may_be_of_several_objects(tmp_path: Path, check: Checker) -> None:
+    values = orders(4)
+    values[3]["at"] += 86_400_000
+    group = ContractGroup(tmp_path).land(*values)
+
+    _, topic = check.document(group, order(ID, TIME), "--rows", "2")
+
+    places = [row["place"] for row in topic["rows"]["rows"]]
+    assert places == ["orders/0 offset 2", "orders/0 offset 3"]
+
+
+def test_a_route_by_the_id_of_the_schema_is_tried(tmp_path: Path, check: Checker) -> None:
+    landed = ContractGroup(tmp_path).land(*orders(2))
+    landed.spec = {"route": {"pattern": "{schema:id}/dt={date}"}}
+
+    code, topic = check.document(registered(tmp_path, landed), PRESENT)
+
+    assert (code, counts(topic)) == (ExitCode.OK, {"Same": 2})
+
+
 @pytest.mark.parametrize(
     ("decode", "output", "spec", "why"),
     [
