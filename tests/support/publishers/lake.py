@@ -30,10 +30,10 @@ from landfall.ledger.task_results import LandedObject
 from landfall.publish import Stretch
 from landfall.publish.context import Context
 from landfall.publish.cursor import PublisherCursor
-from landfall.publish.delta import DeltaSettings, DeltaTables
 from landfall.publish.delta.copied_log import StoreLogs
 from landfall.publish.delta.files import LandedFiles
 from landfall.publish.delta.logs import StorageLogs, TableLogs
+from landfall.publish.delta.tables import DeltaSettings, DeltaTables
 from landfall.publish.following import Follower
 from landfall.publish.iceberg import IcebergTables, IcebergTableSettings
 from landfall.publish.iceberg.catalog import Connection
