@@ -22,6 +22,7 @@ from landfall.publish.delta.copied_log import StoreLogs
 from landfall.publish.tables import Next, Tables
 from landfall.store.file import FileStore
 from tests.support.publishers.bigquery import MemoryWarehouse, bigquery_lake
+from tests.support.publishers.keyed import keyed_delta_lake
 from tests.support.publishers.lake import (
     CLICKS,
     ORDERS,
@@ -45,6 +46,7 @@ KINDS: dict[str, Callable[[Path], Lake]] = {
     "iceberg": iceberg_lake,
     "delta": delta_lake,
     "delta, copied logs": copied_delta_lake,
+    "delta, keyed": keyed_delta_lake,
     "bigquery": bigquery_lake,
 }
 

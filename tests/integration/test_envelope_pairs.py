@@ -1,10 +1,12 @@
 """Changes of a database meet the rest: tail, dead letters, replay, backfill and undo.
 
-The newest rows of all keys are the table of the database after each step.
+The newest rows of all keys are the table of the database after each step, and a keyed Delta table
+shows just these.
 """
 
 import importlib
 import json
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from landfall.driver.backfill.side_lane import read_plan, side_group, side_spec
 from landfall.lane.stores import open_stores
 from tests.support.kafka.broker import Message
 from tests.support.landing.group import Landing, Scene, land
+from tests.support.publishers.lake import delta_rows
 
 example: Any = importlib.import_module("examples.cdc.changes")
 COLUMNS = [
@@ -47,7 +50,7 @@ def spec(generation: int, *more: dict[str, Any]) -> dict[str, Any]:
         "output": {"format": "Parquet"},
         "badRecords": {"maxRatio": "1"},
         "uploadPolicy": {"maxBytes": "4k", "maxAge": "1s"},
-        "route": {"pattern": "dt={date}"},
+        "route": {"pattern": "_landed/dt={date}"},
     }
 
 
@@ -86,66 +89,116 @@ def expected() -> dict[int, tuple[Any, ...]]:
     return {key: (row["quantity"], row["note"]) for key, row in table.items()}
 
 
+@dataclass
+class Played:
+    """A group of changes that a test plays with.
+
+    Attributes:
+        scene: where.
+        folder: has its file.
+        capsys: captures what commands print.
+        own: its spec, of the generation that it is at.
+    """
+
+    scene: Scene
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+    own: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.topic = self.scene.topic()
+
+    def upgrade(self, *more: dict[str, Any]) -> None:
+        """Go on with the next generation, which has more columns than the first one."""
+        options = {"table": f"{self.root}/{{topic}}", "mode": "Keyed", "key": ["id"]}
+        publish = [{"name": "table", "type": "Delta", "options": options}]
+        generation = self.own.get("generation", 0) + 1
+        self.own = {**spec(generation, *more), "publish": publish}
+
+    @property
+    def root(self) -> str:
+        return str(self.scene.bucket.output["url"])
+
+    @property
+    def file(self) -> str:
+        return str(self.scene.file(self.folder, **self.own))
+
+    def land(self) -> None:
+        """Land everything that there is."""
+        assert land(self.scene.group(**self.own), None).code is ExitCode.OK
+
+    def rows(self, **choice: Any) -> Any:
+        """Everything that has landed."""
+        return landfall.open(self.file).scan(self.topic, **choice).to_arrow()
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return the lines that a command prints."""
+        self.capsys.readouterr()
+        name, *options = arguments
+        assert main([name, self.file, *options]) == ExitCode.OK
+        return self.capsys.readouterr().out.splitlines()
+
+    def check(self) -> None:
+        """Return if all that looks at the ledger is content, and the keyed table is right."""
+        self.command("fsck", "--deep")
+        self.command("verify")
+        self.command("audit")
+        self.command("publish", "table")
+        server = self.scene.bucket.server
+        access = {"AWS_ENDPOINT_URL": server.endpoint, "AWS_ALLOW_HTTP": "true"}
+        columns = "named_struct('id', id, 'quantity', quantity, 'note', note) s"
+        found = delta_rows(f"{self.root}/{self.topic}", columns, **server.env, **access)
+        by_id = {row["id"]: (row["quantity"], row["note"]) for row in found}
+        assert len(found) == len(by_id), "a key has two rows"
+        assert by_id == table_of(self.rows()), "the keyed table"
+
+
 @pytest.mark.xdist_group("drivers")
 def test_the_newest_rows_are_the_table_whatever_happens_to_the_objects(
     scene: Scene, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    topic, records = scene.topic(), [*example.records("postgres")]
-    keys = list(expected())[:2]
+    played, records = Played(scene, tmp_path, capsys), [*example.records("postgres")]
+    topic, keys = played.topic, list(expected())[:2]
     late = [not_logged({"id": key}, number) for number, key in enumerate(keys)]
-    own = spec(1)
 
-    def rows(**choice: Any) -> Any:
-        return landfall.open(str(scene.file(tmp_path, **own))).scan(topic, **choice).to_arrow()
-
-    def command(*arguments: str) -> list[str]:
-        capsys.readouterr()
-        name, *options = arguments
-        assert main([name, str(scene.file(tmp_path, **own)), *options]) == ExitCode.OK
-        return capsys.readouterr().out.splitlines()
-
-    def check() -> None:
-        command("fsck", "--deep")
-        command("verify")
-        command("audit")
-
+    played.upgrade()
     scene.kafka.produce(topic, messages(records[: len(records) // 2]))
-    assert land(scene.group(**own), None).code is ExitCode.OK
+    played.land()
+    played.command("publish", "table")
     scene.kafka.produce(topic, messages([*records[len(records) // 2 :], *late, (None, TRUNCATED)]))
-    with_tail = table_of(rows(tail=True))
-    assert land(scene.group(**own), None).code is ExitCode.OK
-    check()
-    assert with_tail == table_of(rows()) == expected()
-    counted = command("sql", "SELECT count(*), min(stage) FROM dead_letters", "--csv")
+    with_tail = table_of(played.rows(tail=True))
+    played.land()
+    played.check()
+    assert with_tail == table_of(played.rows()) == expected()
+    counted = played.command("sql", "SELECT count(*), min(stage) FROM dead_letters", "--csv")
     assert counted[1:] == ["3,decode"]
 
-    own = spec(2, UNAVAILABLE)
-    command("replay-dead-letters", topic, *BY)
-    assert land(scene.group(**own), None).code is ExitCode.OK
-    check()
+    played.upgrade(UNAVAILABLE)
+    played.command("replay-dead-letters", topic, *BY)
+    played.land()
+    played.check()
     updated = {key: (1000 + number, None) for number, key in enumerate(keys)}
-    assert table_of(rows()) == {**expected(), **updated}
-    left = command("sql", "SELECT count(*) FROM dead_letters WHERE replayed = false", "--csv")
-    assert left[1:] == ["1"]
+    assert table_of(played.rows()) == {**expected(), **updated}
+    query = "SELECT count(*) FROM dead_letters WHERE replayed = false"
+    assert played.command("sql", query, "--csv")[1:] == ["1"]
 
-    own = spec(3, UNAVAILABLE, LSN)
-    before = rows()
-    arguments = [str(scene.file(tmp_path, **own)), "fix"]
-    assert main(["backfill", "plan", *arguments]) == ExitCode.OK
-    group = scene.group(**own)
+    played.upgrade(UNAVAILABLE, LSN)
+    before = played.rows()
+    assert main(["backfill", "plan", played.file, "fix"]) == ExitCode.OK
+    group = scene.group(**played.own)
     plan = read_plan(open_stores(side_spec(group, "fix")), "fix")
     again = Landing(side_group(group, plan), None, goal=plan.goal).start()
     assert again.end() is ExitCode.OK
-    done = "\n".join(command("promote-backfill", "fix", *BY))
-    assert land(scene.group(**own), None).code is ExitCode.OK
-    check()
-    found = rows()
+    done = "\n".join(played.command("promote-backfill", "fix", *BY))
+    played.land()
+    played.check()
+    found = played.rows()
     assert table_of(found) == table_of(before)
     assert "lsn" not in before.column_names
     assert found["lsn"].null_count == 0
 
     slot = done.partition("slot ")[2].partition(";")[0]
-    command("undo", slot, *BY)
-    assert land(scene.group(**own), None).code is ExitCode.OK
-    check()
-    assert rows().sort_by("_offset").equals(before.sort_by("_offset"))
+    played.command("undo", slot, *BY)
+    played.land()
+    played.check()
+    assert played.rows().sort_by("_offset").equals(before.sort_by("_offset"))

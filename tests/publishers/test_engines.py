@@ -31,6 +31,8 @@ from tests.unit.publish.test_replacing import ParquetMerge, _landed
 pytestmark = pytest.mark.xdist_group("engines")
 suite = pytest.mark.full
 
+WITH_VECTORS = ("polars", "kernel", "deltalake")
+"""Readers of Delta tables, besides Spark and DuckDB, that know deletion vectors."""
 DECLARED = "id, customer, amount, ts"
 SECOND_DAY = "timestamp '2026-11-21 00:00:00+00'"
 EVERYTHING = f"select {DECLARED} from {{t}} order by id"
@@ -327,6 +329,50 @@ def test_delta_tables_around_their_objects_are_read_by_all(
         assert table.ask(engine, EVERYTHING) == rows_of(range(100)), engine
     assert table.spark(EVERYTHING) == rows_of(range(100))
     assert table.spark(ON_SECOND_DAY) == [{"n": 50}]
+
+
+KEYED = {"mode": "Keyed", "key": ["customer"]}
+
+
+def test_keyed_delta_tables_are_read_and_changed_by_others(
+    engines: Engines, tmp_path: Path
+) -> None:
+    """The newest order of each of three customers, as each engine finds it."""
+    places = TablePlaces(tmp_path, is_around=True)
+    table = PublishedOrders(places, "Delta", engines, options=KEYED)
+    table.land(0, 40).publish().land(40, 100).publish()
+
+    for ask in (table.duckdb, table.spark, *(partial(table.ask, n) for n in WITH_VECTORS)):
+        assert ask(EVERYTHING) == rows_of([97, 98, 99])
+        assert ask("select count(*) n from {t} where amount < 24.5") == [{"n": 1}]
+        assert ask("select count(*) n from {t} where id < 97") == [{"n": 0}]
+    versions = table.spark("describe history {t}")
+    first = next(row["version"] for row in reversed(versions) if row["operation"] == "WRITE")
+    assert table.spark(f"select id from {{t}} version as of {first} order by id") == [
+        {"id": number} for number in (37, 38, 39)
+    ]
+
+    table.spark("delete from {t} where id = 99")
+    table.spark("optimize {t}")
+    assert ids(table) == [97, 98]
+    table.land(100, 101).publish()
+
+    for ask in (table.duckdb, table.spark, *(partial(table.ask, n) for n in WITH_VECTORS)):
+        assert ask(EVERYTHING) == rows_of([98, 100])
+
+
+@suite
+@pytest.mark.parametrize("is_around", [True, False])
+def test_keyed_delta_tables_on_s3_are_read_by_others(
+    engines: Engines, tmp_path: Path, s3_access: Bucket, is_around: bool
+) -> None:
+    places = TablePlaces(tmp_path, s3_access, is_around=is_around)
+    table = PublishedOrders(places, "Delta", engines, options=KEYED)
+    table.land(0, 40).publish().land(40, 100).publish()
+
+    for engine in WITH_VECTORS if is_around else ("kernel", "deltalake"):
+        assert table.ask(engine, EVERYTHING) == rows_of([97, 98, 99]), engine
+    assert table.spark(EVERYTHING) == rows_of([97, 98, 99])
 
 
 @suite

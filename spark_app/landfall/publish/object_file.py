@@ -12,12 +12,16 @@ from landfall.objects import ObjectStat
 _TAIL_BYTES = 64 * 1024
 
 
-class Reads(Protocol):
-    """The part of a ``Store`` that is needed."""
+class ReadsRanges(Protocol):
+    """The part of ``Slots`` that is needed."""
 
     def read_range(self, key: str, start: int, length: int) -> bytes | None:
         """See ``Slots``."""
         ...
+
+
+class Reads(ReadsRanges, Protocol):
+    """The part of a ``Store`` that is needed."""
 
     def stat(self, key: str) -> ObjectStat | None:
         """See ``Objects``."""
@@ -47,7 +51,7 @@ class StoreFiles:
         return opened(self.store, path, found.size)
 
 
-def opened(store: Reads, key: str, size: int) -> pa.PythonFile:
+def opened(store: ReadsRanges, key: str, size: int) -> pa.PythonFile:
     """Return an object of so many bytes as a file of Arrow.
 
     Raises:
@@ -59,7 +63,7 @@ def opened(store: Reads, key: str, size: int) -> pa.PythonFile:
 class _ObjectFile(io.RawIOBase):
     """Reads the end of an object at once, and the rest on demand."""
 
-    def __init__(self, store: Reads, key: str, size: int) -> None:
+    def __init__(self, store: ReadsRanges, key: str, size: int) -> None:
         super().__init__()
         self._store = store
         self._key = key

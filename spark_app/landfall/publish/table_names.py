@@ -143,6 +143,8 @@ class TableFolders:
         inside = below(self.context.url(""), table)
         for stat in self.context.store.list_after(f"{inside}/") if inside else ():
             first, _, rest = stat.key.removeprefix(f"{inside}/").partition("/")
+            if _OF_A_FORMER_TABLE.fullmatch(first):
+                continue
             if not rest or not HIDDEN.fullmatch(first):
                 raise Stalled(
                     Reason.DESTINATION_CONFLICT,
@@ -232,6 +234,8 @@ HIDDEN = re.compile(r"_(?!delta_|change_data)[A-Za-z0-9_.-]+")
 """Names of folders that VACUUM skips. Exceptions begin in the same way: Delta's own folder, and the
 folders of partition columns, which have ``=`` in their names.
 """
+_OF_A_FORMER_TABLE = re.compile(r"deletion_vector_[0-9a-f-]+\.bin")
+"""Names of files that VACUUM may delete: no landed object has such a name in a table's folder."""
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 

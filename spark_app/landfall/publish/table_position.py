@@ -49,8 +49,7 @@ def slot_of(text: object) -> int:
 
 def pack(keys: Collection[str]) -> str:
     """Return keys as text: empty for none, otherwise base64 of a compressed JSON array."""
-    packed = zlib.compress(msgspec.json.encode(sorted(keys))) if keys else b""
-    return base64.b64encode(packed).decode()
+    return packed(msgspec.json.encode(sorted(keys))) if keys else ""
 
 
 def unpack(text: str | None) -> frozenset[str] | None:
@@ -62,11 +61,28 @@ def unpack(text: str | None) -> frozenset[str] | None:
     """
     if not text:
         return None if text is None else frozenset()
+    try:
+        return untrusted_json.decode(unpacked(text), type=frozenset[str])
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from error
+
+
+def packed(body: bytes) -> str:
+    """Return bytes as a short text."""
+    return base64.b64encode(zlib.compress(body)).decode()
+
+
+def unpacked(text: str) -> bytes:
+    """Return the bytes that ``packed`` made a text of.
+
+    Raises:
+        ValueError: it is no such text, or one of too many bytes.
+    """
     unpacker = zlib.decompressobj()
     try:
-        keys = unpacker.decompress(base64.b64decode(text), MAX_KEYS_BYTES)
-        if not unpacker.eof:
-            raise ValueError(f"keys that end early, or have more than {MAX_KEYS_BYTES >> 20} MiB")
-        return untrusted_json.decode(keys, type=frozenset[str])
-    except (TypeError, zlib.error, msgspec.MsgspecError) as error:
+        body = unpacker.decompress(base64.b64decode(text), MAX_KEYS_BYTES)
+    except (TypeError, zlib.error) as error:
         raise ValueError(str(error)) from error
+    if not unpacker.eof:
+        raise ValueError(f"keys that end early, or have more than {MAX_KEYS_BYTES >> 20} MiB")
+    return body

@@ -231,7 +231,8 @@ class Undo(Merge):
 
     def __post_init__(self) -> None:
         self.token = f"undo-{self.read_through}"
-        self.listed = ReplacementList(self.retire, tuple(map(self._copied, self.merge.retire)))
+        back = sorted(map(self._copied, self.merge.retire), key=lambda new: new.key)
+        self.listed = ReplacementList(self.retire, tuple(back))
         self.slot = -1
 
     def _copied(self, retired: DecidedObject) -> NewObject:

@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,8 +19,10 @@ from landfall.publish.delta.copied_log import StoreLogs
 from landfall.publish.delta.files import (
     LandedFiles,
 )
+from landfall.publish.delta.keyed import KeyedTables
 from landfall.publish.delta.logs import StorageLogs, TableLogs
 from landfall.publish.delta.tables import DeltaSettings, DeltaTables
+from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.object_file import StoreFiles
 from landfall.publish.s3_access import Recent, S3Settings, landed_files, s3_access
 from landfall.publish.table_names import (
@@ -63,7 +65,31 @@ class DeltaOptions(ChoiceOptions, kw_only=True):
     scheme: Literal["s3", "s3a"] = "s3"
     storage: dict[str, str | int | float | bool] = {}  # noqa: RUF012  # copied by msgspec
     schema_evolution: Literal["Add", "None"] = "Add"
+    mode: Literal["Append", "Keyed"] = "Append"
+    key: list[str] = []  # noqa: RUF012  # copied by msgspec
+    order: str | None = None
+    deleted: str | None = None
     maintenance: DeltaMaintenanceOptions = msgspec.field(default_factory=DeltaMaintenanceOptions)
+
+    @property
+    def keys(self) -> KeySettings | None:
+        """The options of keys; None if tables are not keyed.
+
+        Raises:
+            ValueError: an option is missing, or is of no use.
+        """
+        if self.mode != "Keyed":
+            for name in ("key", "order", "deleted"):
+                if getattr(self, name):
+                    raise ValueError(f"option {name}: is of tables with mode: Keyed")
+            return None
+        if not self.key or len({*self.key}) < len(self.key):
+            raise ValueError("option key: expected the columns of a key, each once, such as [id]")
+        if "{topic}" not in self.table:
+            raise ValueError(
+                "option table: a keyed table is of one topic, so its folder has {topic} in it"
+            )
+        return KeySettings(tuple(self.key), self.order, self.deleted or "_deleted")
 
 
 class Delta:
@@ -83,7 +109,6 @@ class Delta:
             scheme, _, rest = context.url(key).partition("://")
             return f"{read.scheme if scheme == 's3' else scheme}://{rest}"
 
-        lane = context.group.metadata.name, context.lane
         columns = None if read.partition_by is None else tuple(read.partition_by)
 
         def files() -> LandedFiles:
@@ -94,13 +119,13 @@ class Delta:
         types = {name: _PARTITION_TYPES[type_] for name, type_ in read.partition_types.items()}
         if columns is not None and (other := types.keys() - {*columns}):
             raise ValueError(f"option partitionTypes: {min(other)} is not in partitionBy")
-        settings = DeltaSettings(columns, read.schema_evolution, types)
-        tables = DeltaTables(
+        tables = _tables(
+            read,
+            context,
             files=Recent(files),
             root=url(""),
-            lane=lane,
-            logs=_logs(read, context),
-            settings=settings,
+            lane=(context.group.metadata.name, context.lane),
+            settings=DeltaSettings(columns, read.schema_evolution, types),
             check_new=folders.check_new,
         )
         cursor = context.cursor(destination(context, read.table))
@@ -119,6 +144,13 @@ class Delta:
             hold_of=hold_of,
             details_of=partial(tables.details, hold_of=hold_of),
         )
+
+
+def _tables(read: DeltaOptions, context: Context, **common: Any) -> DeltaTables:
+    if (keys := read.keys) is None:
+        return DeltaTables(logs=_logs(read, context), **common)
+    logs = _copied_logs(read, context, "keyed tables")
+    return KeyedTables(logs=logs, keys=keys, kept=read.maintenance.age(), **common)
 
 
 def _is_reached(url: str) -> bool:
@@ -142,16 +174,25 @@ def _logs(read: DeltaOptions, context: Context) -> TableLogs:
 
     if _is_reached(read.table):
         return StorageLogs(Recent(storage))
+    return _copied_logs(read, context, f"tables in {scheme}://")
+
+
+def _copied_logs(read: DeltaOptions, context: Context, tables: str) -> StoreLogs:
+    """The tables' logs in the store of the output.
+
+    Raises:
+        ValueError: as ``_logs``.
+    """
+    output, scheme = context.group.spec.output, read.table.partition("://")[0]
     if scheme != output.url.partition("://")[0]:
         raise ValueError(
-            f"option table: tables in {scheme}:// are reached by the access to output.url, which "
+            f"option table: {tables} are reached by the access to output.url, which "
             f"is {output.url}; take a folder in the same kind of store"
         )
     if read.storage or context.entry.secret_ref:
         name = "option storage" if read.storage else "secretRef"
-        raise ValueError(
-            f"{name}: tables in {scheme}:// are reached by spec.output.{output.access_field} alone"
-        )
+        reached = f"by spec.output.{output.access_field}" if output.access_field else "as files are"
+        raise ValueError(f"{name}: {tables} are reached {reached} alone")
     above = read.table.partition("{")[0].rpartition("/")[0]
     return StoreLogs(above, lambda: open_store(output.model_copy(update={"url": above})))
 

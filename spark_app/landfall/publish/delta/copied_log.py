@@ -33,11 +33,11 @@ from tempfile import mkdtemp
 from typing import Any
 from weakref import finalize
 
-import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
 
 from landfall.errors import DestinationAway, DestinationDenied, StoreAway, StoreDenied
+from landfall.publish.delta.entries import Action, LogFiles, live_adds
 from landfall.publish.delta.expired_log import delete_expired, time_of
 from landfall.publish.delta.logs import LOG, LoadedTable, LogFile, name_of
 from landfall.store import Created, Slots
@@ -53,6 +53,10 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10}))?\.parquet"
 _INTERVAL = "delta.checkpointInterval"
 _DEFAULT_INTERVAL = 100
 """delta-rs's own."""
+
+
+Amend = Callable[[list[Action]], list[Action]]
+"""Changes the actions of a version before it is one."""
 
 
 class LogUnreadable(Exception):  # noqa: N818  # the name is the state
@@ -129,20 +133,17 @@ class CopiedTable(LoadedTable):
 
     def paths_with_vectors(self) -> list[str]:
         """See ``LoadedTable``. Vectors are files of the table, which are not copied."""
-        copied = self.copy.log
-        checkpoints = [copied / name for name in self.copy.files if name.endswith(".parquet")]
-        tables = [pq.read_table(file, columns=["add"])["add"] for file in checkpoints]
-        adds = [add for table in tables for add in table.to_pylist() if add is not None]
-        found = {add["path"]: add.get("deletionVector") for add in adds}
-        for version in self.copy.commits:
-            if version > self.copy.checkpoint:
-                lines = (copied / name_of(version)).read_text().splitlines()
-                actions = [json.loads(line) for line in lines if line.strip()]
-                for removed in filter(None, (action.get("remove") for action in actions)):
-                    found.pop(removed["path"], None)
-                for add in filter(None, (action.get("add") for action in actions)):
-                    found[add["path"]] = add.get("deletionVector")
-        return [path for path, vector in found.items() if vector]
+        return [*self.adds()]
+
+    def adds(self, paths: Collection[str] | None = None) -> dict[str, Action]:
+        """The ``add`` entries of files that the table has; see ``live_adds``."""
+        return live_adds(self._log_files, paths)
+
+    @cached_property
+    def _log_files(self) -> LogFiles:
+        log, newer = self.copy.log, (v for v in self.copy.commits if v > self.copy.checkpoint)
+        checkpoints = [log / name for name in self.copy.files if _CHECKPOINT.fullmatch(name)]
+        return LogFiles(checkpoints, [log / name_of(version) for version in newer])
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The newest commits first. Without a limit, older versions are copied before."""
@@ -171,20 +172,26 @@ class StoreLogs:
     def _slots(self) -> Slots:
         return self.open_root()
 
-    def _of(self, table: str) -> Slots:
+    def slots(self, table: str) -> Slots:
+        """The files of a table."""
         return SlotsBelow(self._slots, table.removeprefix(self.root).strip("/"))
 
     def load(self, table: str) -> CopiedTable | None:
         """See ``TableLogs``."""
         with _as_destination():
-            slots = self._of(table)
+            slots = self.slots(table)
             copy = self._copy(table, slots)
         return None if copy is None else CopiedTable(copy, slots)
 
     def create(
-        self, table: str, columns: Schema, by: Sequence[str], configuration: Mapping[str, str]
+        self,
+        table: str,
+        columns: Schema,
+        by: Sequence[str],
+        configuration: Mapping[str, str],
+        amend: Amend | None = None,
     ) -> None:
-        """See ``TableLogs``."""
+        """See ``TableLogs``; ``amend`` as of ``amending``."""
         folder = _CopyFolder()
         DeltaTable.create(
             folder.path,
@@ -193,16 +200,27 @@ class StoreLogs:
             partition_by=[*by],
             configuration=dict(configuration),
         )
-        self._publish(_LogCopy(table, folder, (), -1, frozenset()), configuration)
+        self._publish(_LogCopy(table, folder, (), -1, frozenset()), configuration, amend)
 
     @contextmanager
     def committing(self, loaded: LoadedTable) -> Iterator[None]:
         """See ``TableLogs``."""
+        with self.amending(loaded, None):
+            yield
+
+    @contextmanager
+    def amending(self, loaded: LoadedTable, amend: Amend | None) -> Iterator[None]:
+        """Do as ``committing`` does; ``amend`` changes the actions of the version before.
+
+        delta-rs must make no checkpoint of the version: it would not know what is changed.
+        """
         assert isinstance(loaded, CopiedTable)  # loaded here
         yield
-        self._publish(loaded.copy, loaded.metadata().configuration)
+        self._publish(loaded.copy, loaded.metadata().configuration, amend)
 
-    def _publish(self, copy: _LogCopy, configuration: Mapping[str, str | None]) -> None:
+    def _publish(
+        self, copy: _LogCopy, configuration: Mapping[str, str | None], amend: Amend | None
+    ) -> None:
         """Make the version that a copy got the table's next one, then a checkpoint if due.
 
         With a checkpoint, versions leave the log that are older than the table keeps them.
@@ -215,8 +233,11 @@ class StoreLogs:
         written = copy.log / name_of(version)
         # A CREATE TABLE names the folder that it was made in.
         body = written.read_bytes().replace(copy.folder.path.as_uri().encode(), copy.table.encode())
+        if amend is not None:
+            actions = amend(list(map(json.loads, body.splitlines())))
+            body = b"".join(json.dumps(action).encode() + b"\n" for action in actions)
         with _as_destination():
-            slots = self._of(copy.table)
+            slots = self.slots(copy.table)
             if slots.create(f"{LOG}/{written.name}", body) is Created.TAKEN:
                 raise CommitFailedError(f"version {version} exists")
         written.write_bytes(body)
@@ -230,7 +251,7 @@ class StoreLogs:
     def files(self, loaded: LoadedTable) -> Sequence[LogFile]:
         """See ``TableLogs``. The time of a file is when its version was committed."""
         with _as_destination():
-            slots = self._of(loaded.url)
+            slots = self.slots(loaded.url)
             found = [*slots.list_after(f"{LOG}/")]
         return [
             LogFile(name, stat.size, partial(_time_of_file, slots, name))

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 from landfall.errors import Reason, Stalled
 from landfall.publish.table_position import TablePosition, pack, slot_of, unpack
 
+INDEX = ("index", "keys")
+"""The names of the properties of a keyed table."""
 _FIRST_LOOK = 8
 """How many commits are looked at first; most often the newest one suffices."""
 
@@ -56,6 +58,28 @@ def properties(
         f"{application}/through": str(through),
         f"{application}/root": root,
         f"{application}/left-out": pack(left_out),
+    }
+
+
+def index_of(commits: Commits, application: str) -> Mapping[str, str]:
+    """The index of a keyed table by the names of ``INDEX``: its files, and what its keys are.
+
+    Empty if the newest commit of this lane names none.
+
+    Raises:
+        Stalled: as ``position_of``.
+    """
+    for commit in _ancestors(commits):
+        if f"{application}/through" in commit:
+            found = {name: commit.get(f"{application}/{name}") for name in INDEX}
+            return {name: str(value) for name, value in found.items() if value is not None}
+    return {}
+
+
+def index_properties(application: str, files: str, keys: str) -> dict[str, str]:
+    """Return a commit's properties about the index of its table."""
+    return {
+        f"{application}/{name}": value for name, value in zip(INDEX, (files, keys), strict=True)
     }
 
 

@@ -15,7 +15,7 @@ Source: https://github.com/delta-io/delta/blob/master/PROTOCOL.md
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -42,6 +42,7 @@ from landfall.publish.delta.logs import LoadedTable, TableLogs
 from landfall.publish.delta.position import (
     Commits,
     PositionUnknown,
+    index_of,
     position_of,
     properties,
 )
@@ -132,7 +133,8 @@ class DeltaTables:
                     key = stretch.objects[0].key
                     self._create(table, self.files().read([key])[0])
                     continue
-                changes = followed(loaded.url, stretch, position, partial(self._files_of, loaded))
+                files_of = partial(self._files_of, loaded)
+                changes = followed(loaded.url, stretch, position, files_of)
                 keys = [object_.key for object_ in changes.add]
                 files = self.files().read(keys) if keys else []
                 with suppress(CommitFailedError):  # another writer has changed the table
@@ -142,7 +144,7 @@ class DeltaTables:
                         continue
                     self._commit(loaded, stretch, files, changes)
                     return stretch.through
-        raise _contended(table)
+        raise contended(table)
 
     def details(self, table: str, question: Question, *, hold_of: HoldOf | None) -> Details | None:
         """Return what the log of a table shows; None if it does not exist.
@@ -160,7 +162,7 @@ class DeltaTables:
             loaded = self.logs.load(table)
             if loaded is None:
                 return None
-            live = _live_files(loaded, _paths_in_log(loaded))
+            live = live_files(loaded, paths_in_log(loaded))
             deletes = sum(file.has_deleted_rows for file in live)
             found = details(loaded, self.logs.files(loaded), question.small_bytes, deletes)
             if hold_of is None:
@@ -187,7 +189,7 @@ class DeltaTables:
                 if loaded is None:
                     self._create(table, files[0])
                     continue
-                in_log = _paths_in_log(loaded)
+                in_log = paths_in_log(loaded)
                 staying, leaving = self._parted(loaded, in_log, files)
                 # Earlier versions removed and added a path in one version: adding it once more
                 # leaves no doubt. A path spelled differently by another writer would be a second
@@ -213,7 +215,7 @@ class DeltaTables:
                         changes = FileChanges(stretch.objects)
                         self._commit(loaded, stretch, files, changes, columns.fields)
                     return
-        raise _contended(table)
+        raise contended(table)
 
     def _parted(
         self, loaded: LoadedTable, in_log: Sequence[str], files: Sequence[DeltaFile]
@@ -223,7 +225,7 @@ class DeltaTables:
         wanted = {_in_table(table, file.url): file.key for file in files}
         live = [
             (file, wanted.get(_in_table(table, absolute(table, file.path))))
-            for file in _live_files(loaded, in_log)
+            for file in self._live(loaded, in_log)
         ]
         staying = {key for file, key in live if key is not None and not file.has_deleted_rows}
         leaving = tuple(file for file, key in live if file.has_deleted_rows or key not in staying)
@@ -263,10 +265,24 @@ class DeltaTables:
     def _position(self, loaded: LoadedTable | None) -> TablePosition:
         if loaded is None:
             return TablePosition()
+        self._check_mode(loaded)
         try:
             return position_of(Commits(loaded), self.application, self.root)
         except Stalled as error:
             raise type(error)(error.reason, f"table {loaded.url}: {error}") from None
+
+    def _check_mode(self, loaded: LoadedTable) -> None:
+        """Return if a table is not keyed: rows would be added next to rows that do not count.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, it is.
+        """
+        if index_of(Commits(loaded), self.application):
+            raise PositionUnknown(
+                Reason.DESTINATION_CONFLICT,
+                f"table {loaded.url} is keyed, and option mode is Append: set mode: Keyed, or let "
+                "`landfall publish --rebuild` make it a table of all rows",
+            )
 
     def _create(self, table: str, first: DeltaFile) -> None:
         self.check_new(table)
@@ -287,7 +303,12 @@ class DeltaTables:
         made += [Field(name, PrimitiveType(types.get(name, "string"))) for name in of_folders]
         with suppress(CommitFailedError):
             keep = _KEEP_REMOVED if below(table, first.url) else {}
-            self.logs.create(table, Schema(made), by, {**_NEW_TABLE, **keep})
+            self._make(table, Schema(made), by, {**_NEW_TABLE, **keep})
+
+    def _make(
+        self, table: str, columns: Schema, by: Sequence[str], configuration: Mapping[str, str]
+    ) -> None:
+        self.logs.create(table, columns, by, configuration)
 
     def _sets_retention(self, loaded: LoadedTable, files: Sequence[DeltaFile]) -> bool:
         """Make a table with landed files in its folder keep removed files, if it does not."""
@@ -344,10 +365,14 @@ class DeltaTables:
                 loaded.alter.add_columns(list(columns.added))
         return True
 
+    def _live(self, loaded: LoadedTable, in_log: Iterable[str]) -> list[TableFile]:
+        """All files that a table has, and in which of them another program has deleted rows."""
+        return live_files(loaded, in_log)
+
     def _files_of(self, loaded: LoadedTable, keys: Sequence[str]) -> dict[str, TableFile]:
         """The files that a table has of objects, by key, however a writer spells their URIs."""
         table = loaded.url
-        live = _live_files(loaded, _paths_in_log(loaded))
+        live = self._live(loaded, paths_in_log(loaded))
         by_uri = {_spelled_alike(absolute(table, file.path)): file for file in live}
         url = self.files().url
         found = {key: _spelled_alike(url(key)) for key in keys}
@@ -362,14 +387,9 @@ class DeltaTables:
         fields: Sequence[Field] | None = None,
     ) -> None:
         """Commit files and the position; with ``fields``, all that a table has leaves it."""
-        columns = loaded.metadata().partition_columns
         now_ms = round(time.time() * 1000)
-        times = {object_.key: object_.time for object_ in changes.add}
         actions: list[AddAction | RemoveAction] = [
-            *(
-                self._action(loaded, file, times[file.key], moved=file.key in changes.moved_in)
-                for file in files
-            ),
+            *self._added(loaded, files, changes),
             *(
                 RemoveAction(file.path, file.path not in changes.moved_out, now_ms)
                 for file in changes.remove
@@ -380,16 +400,20 @@ class DeltaTables:
                 actions,
                 mode="append" if fields is None else "overwrite",
                 schema=loaded.schema() if fields is None else Schema([*fields]),
-                partition_by=columns,
-                commit_properties=self._properties(
-                    stretch.through, f"{stretch.after + 1}-{stretch.through}", changes
-                ),
+                partition_by=loaded.metadata().partition_columns,
+                commit_properties=self._properties_of(stretch, changes),
             )
-        if changes.passed_over:
-            log.warning(
-                "replacement passed over",
-                extra={"table": loaded.url, "slots": [*changes.passed_over]},
-            )
+        log_passed_over(loaded, changes)
+
+    def _added(
+        self, loaded: LoadedTable, files: Sequence[DeltaFile], changes: FileChanges
+    ) -> list[AddAction]:
+        """The log entries of files that enter."""
+        times = {object_.key: object_.time for object_ in changes.add}
+        return [
+            self._action(loaded, file, times[file.key], moved=file.key in changes.moved_in)
+            for file in files
+        ]
 
     @staticmethod
     def _action(loaded: LoadedTable, file: DeltaFile, time: str, *, moved: bool) -> AddAction:
@@ -429,20 +453,28 @@ class DeltaTables:
             file.statistics,
         )
 
+    def _properties_of(
+        self, stretch: Stretch, changes: FileChanges, more: Mapping[str, str] | None = None
+    ) -> CommitProperties:
+        """Return the properties of a commit that brings a table to the end of a stretch."""
+        over = ",".join(str(slot) for slot in changes.passed_over)
+        found = {"landfall.slots": f"{stretch.after + 1}-{stretch.through}", **(more or {})}
+        if over:
+            found["landfall.passedOver"] = over
+        return self._properties(stretch.through, changes.left_out, found)
+
     def _properties(
-        self, through: int, slots: str = "", changes: FileChanges | None = None
+        self,
+        through: int,
+        left_out: Collection[str] = (),
+        more: Mapping[str, str] | None = None,
     ) -> CommitProperties:
         """Return a commit's properties: the transaction, and the same for ``position``."""
-        left_out = changes.left_out if changes else ()
-        over = ",".join(str(slot) for slot in changes.passed_over) if changes else ""
+        own = properties(self.application, self.root, through, left_out)
         return CommitProperties(
             app_transactions=[Transaction(self.application, through)],
             max_commit_retries=0,
-            custom_metadata={
-                **properties(self.application, self.root, through, left_out),
-                **({"landfall.slots": slots} if slots else {}),
-                **({"landfall.passedOver": over} if over else {}),
-            },
+            custom_metadata={**own, **(more or {})},
         )
 
     @contextmanager
@@ -493,12 +525,13 @@ def _in_table(table: str, uri: str) -> str:
     return _one_slash(uri) if inside is None else inside
 
 
-def _paths_in_log(loaded: LoadedTable) -> list[str]:
+def paths_in_log(loaded: LoadedTable) -> list[str]:
+    """The paths of all files that a table has, as its log has them."""
     paths: list[str] = pa.table(loaded.get_add_actions())["path"].to_pylist()
     return paths
 
 
-def _live_files(loaded: LoadedTable, in_log: Iterable[str]) -> list[TableFile]:
+def live_files(loaded: LoadedTable, in_log: Iterable[str]) -> list[TableFile]:
     """All files that a table has, by their paths in the log."""
     # The log has escapes, which a key may have as well; delta-rs adds them to what it is given.
     paths = map(unquote, in_log)
@@ -511,6 +544,16 @@ def _live_files(loaded: LoadedTable, in_log: Iterable[str]) -> list[TableFile]:
     ]
 
 
-def _contended(table: str) -> DestinationAway:
+def log_passed_over(loaded: LoadedTable, changes: FileChanges) -> None:
+    """Log the REPLACEs that a commit has passed over."""
+    if changes.passed_over:
+        log.warning(
+            "replacement passed over",
+            extra={"table": loaded.url, "slots": [*changes.passed_over]},
+        )
+
+
+def contended(table: str) -> DestinationAway:
+    """Return the error of a table that other programs keep changing."""
     why = f"other programs changed it {MAX_TRIES} times meanwhile"
     return DestinationAway(f"Delta table {table}: {why}")

@@ -1,0 +1,292 @@
+"""Keyed Delta tables: deletion vectors leave the newest row of each key.
+
+A version adds the files of a stretch, marks what does not count in them and in earlier files, and
+names the index of the table's keys (``landfall.publish.keyed``). Rows are found in files by the
+columns ``_partition`` and ``_offset``; only a row that has both is marked.
+
+Where files replace other files, rows that did not count there do not count in the new ones, also
+if another program has deleted them. If a replacement may change which row of a key is the newest,
+as when a range was landed again, or if the index is lost or was made by other options, all files
+are folded again, in one version.
+
+delta-rs writes no vectors. So it makes the version in a copy of the log (``copied_log``), and what
+it cannot write is put in before the version is created.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from urllib.parse import unquote
+
+import msgspec
+from deltalake import PostCommitHookProperties, Schema
+from deltalake.exceptions import CommitFailedError
+
+from landfall.errors import Reason, Stalled
+from landfall.publish import Stretch
+from landfall.publish.delta.copied_log import CopiedTable, StoreLogs
+from landfall.publish.delta.entries import Action
+from landfall.publish.delta.files import DeltaFile
+from landfall.publish.delta.keyed_version import (
+    FoldAgain,
+    KeyedFile,
+    KeyedPass,
+    KeyedVersion,
+    LiveFiles,
+    OpenedFiles,
+)
+from landfall.publish.delta.logs import LoadedTable
+from landfall.publish.delta.position import Commits, index_of, index_properties
+from landfall.publish.delta.tables import (
+    MAX_TRIES,
+    DeltaTables,
+    contended,
+    log,
+    log_passed_over,
+    paths_in_log,
+)
+from landfall.publish.delta.unnamed_files import delete_unnamed
+from landfall.publish.delta.vectors import Descriptor, VectorUnreadable, file_of
+from landfall.publish.keyed.fold import OrderUnknown
+from landfall.publish.keyed.index import FOLDER, IndexLost, IndexSizes, KeyIndex
+from landfall.publish.keyed.rows import KeySettings
+from landfall.publish.replaced_files import FileChanges, TableFile
+from landfall.publish.table_names import absolute
+from landfall.publish.table_position import NONE
+from landfall.store import Slots
+
+LOOK_EVERY = 30
+"""After how many versions a pass looks for files that no version names."""
+_FEATURE = "deletionVectors"
+_FEATURES = {"readerFeatures": [_FEATURE], "writerFeatures": [_FEATURE, "appendOnly", "invariants"]}
+"""Of new tables. delta-rs would ask readers for more features than such a table has."""
+_PROTOCOL: Action = {"minReaderVersion": 3, "minWriterVersion": 7, **_FEATURES}
+_WITHOUT_FEATURES = 2
+"""The newest version of writers' protocols that asks for ``_FEATURES`` at most, without vectors."""
+_NO_CHECKPOINT = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+@dataclass(frozen=True)
+class KeyedTables(DeltaTables):
+    """Delta tables of the newest row of each key, by the URLs of their folders.
+
+    Attributes:
+        logs: of the tables.
+        keys: what a key is, and which of its rows is the newest.
+        sizes: how indexes are cut.
+        kept: how long earlier versions have their vectors and indexes.
+    """
+
+    logs: StoreLogs
+    keys: KeySettings = field(kw_only=True)
+    sizes: IndexSizes = field(default_factory=IndexSizes, kw_only=True)
+    kept: timedelta = field(default=timedelta(days=7), kw_only=True)
+
+    def refill(self, table: str, stretch: Stretch) -> None:
+        """See ``Tables``. The table stays, with its identity, its history and its columns."""
+        with self._errors("refill", table):
+            keys = [object_.key for object_ in stretch.objects]
+            files = self.files().read(keys) if keys else []
+            for _ in range(MAX_TRIES):
+                loaded = self.logs.load(table)
+                if not files and (loaded is None or not self._has_rows(loaded)):
+                    return
+                if loaded is None:
+                    self._create(table, files[0])
+                    continue
+                staying, leaving = self._parted(loaded, paths_in_log(loaded), files)
+                new = [file for file in files if file.key not in staying]
+                with suppress(CommitFailedError):  # another writer has changed the table
+                    if self._sets_retention(loaded, files) or self._changes_columns(
+                        loaded, self._columns(loaded, files)
+                    ):
+                        continue
+                    changes = FileChanges(stretch.objects, leaving)
+                    self._write(loaded, stretch, new, changes, again=True)
+                    return
+        raise contended(table)
+
+    def _check_mode(self, loaded: LoadedTable) -> None:
+        """Return in any case: a table of all rows becomes a keyed one."""
+
+    def _live(self, loaded: LoadedTable, in_log: Iterable[str]) -> list[TableFile]:  # noqa: ARG002
+        """All files that a table has. That some of their rows do not count is its nature."""
+        return [TableFile(path) for path in map(unquote, in_log)]
+
+    def _make(
+        self, table: str, columns: Schema, by: Sequence[str], configuration: Mapping[str, str]
+    ) -> None:
+        found = {**configuration, "delta.enableDeletionVectors": "true"}
+        self.logs.create(table, columns, by, found, _with_protocol)
+
+    def _commit(
+        self,
+        loaded: LoadedTable,
+        stretch: Stretch,
+        files: Sequence[DeltaFile],
+        changes: FileChanges,
+        fields: object = None,  # noqa: ARG002  # only the files of ``changes`` leave
+    ) -> None:
+        again = any(replaced.changes_rows for replaced in stretch.replaced)
+        self._write(loaded, stretch, files, changes, again=again)
+
+    def _write(
+        self,
+        loaded: LoadedTable,
+        stretch: Stretch,
+        files: Sequence[DeltaFile],
+        changes: FileChanges,
+        *,
+        again: bool,
+    ) -> None:
+        """Commit files and the position, and which rows count then."""
+        assert isinstance(loaded, CopiedTable)  # by the logs
+        added = self._added(loaded, files, changes)
+        new = [
+            KeyedFile(
+                absolute(loaded.url, add.path), add.path, is_moved=file.key in changes.moved_in
+            )
+            for file, add in zip(files, added, strict=True)
+        ]
+        version = self._version(loaded, new, changes, again=again)
+        if version.vectors.is_filled:
+            self.logs.slots(loaded.url).create(version.vectors.name, bytes(version.vectors.body))
+        index = index_properties(self.application, version.index.text, self._keys_text)
+        with self.logs.amending(loaded, partial(_amended, loaded, version)):
+            loaded.create_write_transaction(
+                [*added],
+                mode="append",
+                schema=loaded.schema(),
+                partition_by=loaded.metadata().partition_columns,
+                commit_properties=self._properties_of(stretch, changes, index),
+                post_commithook_properties=_NO_CHECKPOINT,
+            )
+        log_passed_over(loaded, changes)
+        if loaded.version() % LOOK_EVERY == 0:
+            self._delete_unnamed(loaded)
+
+    def _delete_unnamed(self, loaded: CopiedTable) -> None:
+        """Delete files that no version names any more, by the version that the pass began with."""
+        slots = self.logs.slots(loaded.url)
+        with suppress(IndexLost, VectorUnreadable):  # then the next pass mends the table, or stops
+            vectors = {file_of(add["deletionVector"]) for add in loaded.adds().values()}
+            index = self._index(loaded, self._no_index(slots))
+            parts = {f"{FOLDER}/{name}" for name in (index.names if index else ())}
+            delete_unnamed(slots, {*vectors, *parts}, datetime.now(UTC), self.kept)
+
+    def _no_index(self, slots: Slots) -> KeyIndex:
+        return KeyIndex(slots, is_ordered=self.keys.order is not None, sizes=self.sizes)
+
+    def _version(
+        self, loaded: CopiedTable, new: Sequence[KeyedFile], changes: FileChanges, *, again: bool
+    ) -> KeyedVersion:
+        """Plan a version, by the index if that suffices."""
+        slots = self.logs.slots(loaded.url)
+        opens, live = OpenedFiles(loaded.url, slots, self.root, self.files()), LiveFiles(loaded)
+        leaving = live.leaving(changes)
+        empty = self._no_index(slots)
+        try:
+            index = None if again else self._index(loaded, empty)
+            if index is not None:
+                with suppress(FoldAgain):
+                    return KeyedPass(self.keys, opens, live, index).followed(new, leaving)
+        except IndexLost as error:
+            log.warning("index lost", extra={"table": loaded.url, "error": str(error)})
+        except OrderUnknown as error:
+            raise _unordered(loaded, error) from None
+        try:
+            return KeyedPass(self.keys, opens, live, empty).again(new, leaving)
+        except OrderUnknown as error:
+            raise _unordered(loaded, error) from None
+
+    def _index(self, loaded: CopiedTable, empty: KeyIndex) -> KeyIndex | None:
+        """The index of a table; None if it has none, or one of other keys."""
+        found = index_of(Commits(loaded), self.application)
+        if not found and self._position(loaded).through == NONE:
+            return empty
+        if found.get("keys") != self._keys_text:
+            return None
+        return empty.named(found.get("index", ""))
+
+    @property
+    def _keys_text(self) -> str:
+        return msgspec.json.encode(self.keys).decode()
+
+
+def _amended(loaded: CopiedTable, version: KeyedVersion, actions: list[Action]) -> list[Action]:
+    """Return the actions of a version, with vectors and with what leaves."""
+    now_ms, found = round(time.time() * 1000), [*_protocol_for(loaded)]
+    vectors = version.vectors.descriptors
+    marked = {
+        mark.file.path: (mark, None if mark.vector is None else vectors[mark.vector])
+        for mark in version.marked
+    }
+    for action in actions:
+        add = action.get("add")
+        if add and (path := unquote(add["path"])) in marked:
+            mark, vector = marked.pop(path)
+            add = _with_vector(add, vector, mark.rows)
+        found.append({"add": add} if add else action)
+    for mark, vector in marked.values():
+        old = mark.file.add or {}
+        new = {**_with_vector(old, vector, mark.rows), "dataChange": True}
+        found += [{"remove": _removed(old, now_ms, changes_data=True)}, {"add": new}]
+    for file in version.leaving:
+        found.append({"remove": _removed(file.add or {}, now_ms, changes_data=not file.is_moved)})
+    return found
+
+
+def _with_vector(add: Action, vector: Descriptor | None, rows: int) -> Action:
+    """An entry of a file with another vector; its bounds are of rows that do not count, too."""
+    stats = json.loads(add.get("stats") or "{}")
+    stats |= {"numRecords": rows, "tightBounds": vector is None}
+    found = {name: value for name, value in add.items() if name != "deletionVector"}
+    found["stats"] = json.dumps(stats)
+    return found if vector is None else {**found, "deletionVector": vector}
+
+
+def _removed(add: Action, now_ms: int, *, changes_data: bool) -> Action:
+    """The entry by which a file leaves a table, with its vector."""
+    names = ("path", "partitionValues", "size", "deletionVector", "tags", "stats")
+    return {
+        **{name: add[name] for name in names if add.get(name) is not None},
+        "deletionTimestamp": now_ms,
+        "dataChange": changes_data,
+        "extendedFileMetadata": True,
+    }
+
+
+def _protocol_for(loaded: CopiedTable) -> list[Action]:
+    """Return the action by which a table may have vectors, unless it may."""
+    protocol = loaded.protocol()
+    readers, writers = protocol.reader_features or [], protocol.writer_features or []
+    if _FEATURE in readers:
+        return []
+    if protocol.min_writer_version > _WITHOUT_FEATURES and not writers:
+        raise Stalled(
+            Reason.DESTINATION_CONFLICT,
+            f"table {loaded.url} has no deletion vectors, and version "
+            f"{protocol.min_writer_version} of the writers' protocol, to which they are not added; "
+            "publish to another table",
+        )
+    names = {
+        name: [*dict.fromkeys([*more, *_FEATURES[name]])]
+        for name, more in (("readerFeatures", readers), ("writerFeatures", writers))
+    }
+    return [{"protocol": {**_PROTOCOL, **names}}]
+
+
+def _with_protocol(actions: list[Action]) -> list[Action]:
+    return [{"protocol": _PROTOCOL} if "protocol" in action else action for action in actions]
+
+
+def _unordered(loaded: LoadedTable, error: OrderUnknown) -> Stalled:
+    return Stalled(
+        Reason.DESTINATION_CONFLICT,
+        f"table {loaded.url}: {error}, and offsets order the rows of one partition only; let "
+        "option order name a column, such as _source_ts",
+    )

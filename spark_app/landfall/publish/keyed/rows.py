@@ -1,0 +1,228 @@
+"""Rows of landed files by their keys.
+
+A key is a cryptographic hash of 128 bits, so that no two keys share one. A row is a number of 64
+bits: the Kafka partition and the offset.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+Rows = npt.NDArray[np.void]
+"""Of ``ROW`` or ``ENTRY``."""
+RowIds = npt.NDArray[np.uint64]
+"""Numbers of rows, see ``row_ids``."""
+ENTRY = np.dtype([("high", "<u8"), ("low", "<u8"), ("order", "<i8"), ("row", "<u8")])
+"""The newest row of a key: the halves of its hash, by what rows are ordered, and the row."""
+ROW = np.dtype([*ENTRY.descr, ("deleted", "?")])
+"""A row of a file, and whether it deletes its key."""
+PARTITION, OFFSET = "_partition", "_offset"
+BATCH = 1 << 18
+"""How many rows of a file are in memory at once."""
+NO_ROW = np.uint64(2**64 - 1)
+"""The number of rows that another program has added to a table."""
+_OFFSET_BITS = np.uint64(48)
+_OFFSETS = (1 << 48) - 1
+_PARTITIONS = (1 << 16) - 1
+
+
+class NoKeys(Exception):  # noqa: N818  # the name is the state
+    """A file has no rows with keys, such as without a column of the key."""
+
+
+@dataclass(frozen=True)
+class KeySettings:
+    """How rows with the same key are found and ordered.
+
+    Attributes:
+        key: the columns of the key, at least one.
+        order: the column by which rows are ordered; None for the offset, which needs all rows of a
+            key in one Kafka partition.
+        deleted: the column that is true in a row that deletes its key; files may lack it.
+    """
+
+    key: tuple[str, ...]
+    order: str | None = None
+    deleted: str = "_deleted"
+
+    def columns(self, schema: pa.Schema) -> list[str]:
+        """The columns of a file that are read.
+
+        Raises:
+            NoKeys: one is missing.
+        """
+        wanted = (*self.key, *filter(None, [self.order]))
+        for name in wanted:
+            if name not in schema.names:
+                raise NoKeys(f"it has no column {name}")
+        more = [name for name in (PARTITION, OFFSET, self.deleted) if name in schema.names]
+        return [*dict.fromkeys((*wanted, *more))]
+
+
+@dataclass(frozen=True)
+class KeyedRows:
+    """Rows of a file that are read at once, in its order.
+
+    Attributes:
+        ids: the row of each.
+        rows: the same with keys; where a part of the key is null, see ``has_key``.
+        has_key: which have a whole key.
+    """
+
+    ids: RowIds
+    rows: Rows
+    has_key: npt.NDArray[np.bool_]
+
+    def only(self, selected: npt.NDArray[np.bool_]) -> "KeyedRows":
+        """Some of the rows."""
+        return KeyedRows(self.ids[selected], self.rows[selected], self.has_key[selected])
+
+    @property
+    def deletes_nothing(self) -> RowIds:
+        """Rows that delete something, and have no key."""
+        return self.ids[self.rows["deleted"] & ~self.has_key]
+
+
+def keyed_rows(file: Any, settings: KeySettings) -> Iterator[KeyedRows]:
+    """Yield the rows of an open Parquet file with their keys.
+
+    Raises:
+        NoKeys: a column is missing, or of a type that no key or order has.
+        pa.ArrowInvalid: it is no Parquet file.
+        OSError: the store does not answer.
+    """
+    opened = pq.ParquetFile(file)
+    columns = settings.columns(opened.schema_arrow)
+    for batch in opened.iter_batches(BATCH, columns=columns):
+        ids = _ids(batch)
+        parts = [_as_bytes(name, batch.column(name)) for name in settings.key]
+        has_key = ~np.logical_or.reduce([_nulls(part) for part in parts]) & (ids != NO_ROW)
+        rows = np.zeros(len(ids), ROW)
+        rows["high"], rows["low"] = _hashes(parts)
+        rows["order"] = _order(batch, settings.order, ids)
+        rows["row"] = ids
+        if settings.deleted in batch.schema.names:
+            rows["deleted"] = _flags(settings.deleted, batch.column(settings.deleted))
+        yield KeyedRows(ids, rows, has_key)
+
+
+def row_ids(file: Any) -> Iterator[RowIds]:
+    """Yield the rows of an open Parquet file, in its order; ``NO_ROW`` for one without an offset.
+
+    Raises:
+        NoKeys: a number is out of range.
+        pa.ArrowInvalid: it is no Parquet file.
+        OSError: the store does not answer.
+    """
+    opened = pq.ParquetFile(file)
+    columns = [name for name in (PARTITION, OFFSET) if name in opened.schema_arrow.names]
+    for batch in opened.iter_batches(BATCH, columns=columns or opened.schema_arrow.names[:1]):
+        yield _ids(batch)
+
+
+def offsets_of(rows: RowIds) -> npt.NDArray[np.int64]:
+    """The offsets of rows."""
+    return (rows & np.uint64(_OFFSETS)).astype(np.int64)
+
+
+def row_at(partition: int, offset: int) -> int:
+    """The number of the row at an offset of a Kafka partition."""
+    return (partition << int(_OFFSET_BITS)) | offset
+
+
+def place_of(row: int) -> str:
+    """A row's Kafka partition and offset as text."""
+    return f"offset {row & _OFFSETS} of partition {row >> int(_OFFSET_BITS)}"
+
+
+def in_two_partitions(one: Rows, other: Rows) -> npt.NDArray[np.bool_]:
+    """Return which rows are of another Kafka partition than the ones at the same place."""
+    different: npt.NDArray[np.bool_] = (one["row"] ^ other["row"]) >> _OFFSET_BITS != 0
+    return different
+
+
+def _ids(batch: pa.RecordBatch) -> RowIds:
+    if not {PARTITION, OFFSET} <= {*batch.schema.names}:
+        return np.full(batch.num_rows, NO_ROW)
+    partitions = _numbers(PARTITION, batch.column(PARTITION), _PARTITIONS)
+    offsets = _numbers(OFFSET, batch.column(OFFSET), _OFFSETS)
+    ids = (partitions.astype(np.uint64) << _OFFSET_BITS) | offsets.astype(np.uint64)
+    return np.where((partitions < 0) | (offsets < 0), NO_ROW, ids)
+
+
+def _numbers(name: str, column: pa.Array, most: int) -> npt.NDArray[np.int64]:
+    """Numbers of a column; -1 for null."""
+    if not pa.types.is_integer(column.type):
+        raise NoKeys(f"column {name} is {column.type}, not integer")
+    if (greatest := pc.max(column).as_py()) is not None and greatest > most:
+        raise NoKeys(f"column {name} has {greatest}, and {most} is the greatest number of a row")
+    found: npt.NDArray[np.int64] = column.cast(pa.int64()).fill_null(-1).to_numpy()
+    return found
+
+
+def _order(batch: pa.RecordBatch, name: str | None, ids: RowIds) -> npt.NDArray[np.int64]:
+    if name is None:
+        return offsets_of(ids)
+    column = batch.column(name)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
+    elif not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type):
+        raise NoKeys(f"column {name} is {column.type}, by which no rows are ordered")
+    least = np.iinfo(np.int64).min  # a row without it is older than any other
+    found: npt.NDArray[np.int64] = column.cast(pa.int64()).fill_null(least).to_numpy()
+    return found
+
+
+def _flags(name: str, column: pa.Array) -> npt.NDArray[np.bool_]:
+    if not pa.types.is_boolean(column.type):
+        raise NoKeys(f"column {name} is {column.type}, not boolean")
+    filled = column.fill_null(fill_value=False)
+    found: npt.NDArray[np.bool_] = filled.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _as_bytes(name: str, column: pa.Array) -> pa.Array:
+    """The values of a part of a key as bytes: equal ones for equal values, in any width."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column, kind = column.dictionary_decode(), kind.value_type
+    if pa.types.is_timestamp(kind):
+        column = column.cast(pa.timestamp("us", kind.tz), safe=False).cast(pa.int64())
+    elif pa.types.is_date32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    if pa.types.is_integer(column.type) or pa.types.is_decimal(kind):
+        return column.cast(pa.string()).cast(pa.binary())
+    if pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind):
+        return column.cast(pa.binary())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        return column.cast(pa.binary())
+    raise NoKeys(f"column {name} is {kind}, which is no part of a key")
+
+
+def _nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = pc.is_null(column).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _hashes(
+    parts: Sequence[pa.Array],
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """The halves of the hash of each key."""
+    texts: list[list[bytes]] = [part.fill_null(b"").to_pylist() for part in parts]
+    keys = texts[0] if len(texts) == 1 else map(_joined, *texts)
+    digests = b"".join([blake2b(key, digest_size=16).digest() for key in keys])
+    halves = np.frombuffer(digests, "<u8").reshape(-1, 2)
+    return halves[:, 0], halves[:, 1]
+
+
+def _joined(*parts: bytes) -> bytes:
+    return b"".join(b"%d:%b" % (len(part), part) for part in parts)

@@ -1,0 +1,284 @@
+"""A ledger of changes to rows with keys, and the table that they lead to."""
+
+import io
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, QueryBuilder
+from pyarrow.fs import LocalFileSystem
+
+from landfall.lane import Lane
+from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.task_results import DecidedObject
+from landfall.publish.delta.copied_log import StoreLogs
+from landfall.publish.delta.files import LandedFiles
+from landfall.publish.delta.keyed import KeyedTables
+from landfall.publish.delta.logs import StorageLogs
+from landfall.publish.delta.tables import DeltaSettings, DeltaTables
+from landfall.publish.following import Follower
+from landfall.publish.keyed.index import IndexSizes
+from landfall.publish.keyed.rows import KeySettings
+from landfall.publish.s3_access import Recent
+from landfall.publish.tables import TablePublisher, Tables
+from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.ledger.sample_replacing import Merge
+from tests.support.publishers.lake import (
+    CLICKS,
+    DeltaFolders,
+    Lake,
+    Landed,
+    LogStore,
+    copied_delta_lake,
+)
+
+TABLE = "lake.clicks"
+SMALL = IndexSizes(part=7, fresh=16, fan=3, least_run=4)
+"""Indexes of a few dozen keys are cut and merged as those of millions."""
+SCHEMA = pa.schema(
+    {
+        "_partition": pa.int32(),
+        "_offset": pa.int64(),
+        "id": pa.int64(),
+        "name": pa.string(),
+        "_deleted": pa.bool_(),
+        "at": pa.timestamp("us", "UTC"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the row with an id."""
+
+    id: int | None
+    deleted: bool = False
+    name: str = ""
+    at: int = 0
+
+
+@dataclass
+class Changes:
+    """The changes at offsets, and files of them.
+
+    Attributes:
+        at: the change of each Kafka partition and offset.
+        partition: of the files that are made.
+    """
+
+    at: Callable[[int, int], Change]
+    partition: int = 0
+
+    def body(self, offsets: Sequence[int]) -> bytes:
+        """A file with a row for each offset."""
+        found = [(offset, self.at(self.partition, offset)) for offset in offsets]
+        rows = [
+            {
+                "_partition": self.partition,
+                "_offset": offset,
+                "id": change.id,
+                "name": change.name or f"n{offset}",
+                "_deleted": change.deleted,
+                "at": change.at or offset,
+            }
+            for offset, change in found
+        ]
+        return _file(rows)
+
+
+def _file(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = SCHEMA.names) -> bytes:
+    body = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([*rows], SCHEMA).select([*columns]), body)
+    return body.getvalue()
+
+
+@dataclass(frozen=True)
+class KeyedFolders(DeltaFolders, KeyedTables):
+    """Keyed Delta tables by the names of folders."""
+
+
+def keyed_delta_lake(root: Path) -> Lake:
+    """Delta tables whose keys all differ, so that all rows count."""
+    lake = copied_delta_lake(root)
+    lake.landed.sample.body = Changes(lambda _, offset: Change(offset)).body
+
+    def connect() -> Tables:
+        made = cast("DeltaFolders", lake.connect())
+        return KeyedFolders(
+            made.files,
+            made.root,
+            made.lane,
+            cast("StoreLogs", made.logs),
+            made.settings,
+            folder=made.folder,
+            check_new=made.check_new,
+            keys=KeySettings(("id",)),
+        )
+
+    return replace(lake, connect=connect)
+
+
+def random_changes(seed: int, keys: int = 12) -> Callable[[int, int], Change]:
+    """Changes of so many keys, a fifth of them deletions; always the same ones for a seed."""
+
+    def change(partition: int, offset: int) -> Change:
+        chosen = random.Random(f"{seed} {partition} {offset}")
+        return Change(chosen.randrange(keys), deleted=chosen.random() < 0.2)
+
+    return change
+
+
+@dataclass
+class KeyedLake:
+    """A keyed Delta table of clicks, and the ledger that it follows.
+
+    Attributes:
+        root: the folder of both.
+        changes: the changes that land.
+        keys: what the table is keyed by.
+    """
+
+    root: Path
+    changes: Changes
+    keys: KeySettings = field(default_factory=lambda: KeySettings(("id",)))
+    store: Any = None
+
+    def __post_init__(self) -> None:
+        self.landed = Landed(self.root)
+        self.landed.sample.body = self.changes.body
+        (self.root / "tables").mkdir(exist_ok=True)
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "tables" / TABLE
+
+    def tables(self) -> KeyedTables:
+        """The tables, as another process connects to them."""
+        files = LandedFiles(LocalFileSystem(), f"{self.root}/landed", self.landed.url)
+        store = self.store or LogStore(self.root)
+        return KeyedTables(
+            Recent(lambda: files),
+            self.landed.url(""),
+            (GROUP, LANE),
+            StoreLogs(f"file://{self.root}", lambda: store),
+            DeltaSettings(),
+            check_new=lambda _: None,
+            keys=self.keys,
+            sizes=SMALL,
+        )
+
+    def tables_of_all_rows(self) -> DeltaTables:
+        """The same tables, of a publisher that has no keys."""
+        keyed = self.tables()
+        logs = StorageLogs(Recent(dict))
+        parts = keyed.files, keyed.root, keyed.lane, logs, keyed.settings
+        return DeltaTables(*parts, check_new=keyed.check_new)
+
+    def publisher(self, tables: Any = None) -> TablePublisher:
+        """A publisher of the table."""
+        found = self.landed.publisher(tables or self.tables())
+        return replace(found, table_of=lambda _: f"file://{self.folder}")
+
+    def publish(self, *, at_once: bool = False) -> None:
+        """Publish what is visible, as a process that has just started, in a version or a few."""
+        lane = Lane(self.landed.store, GROUP, LANE)
+        self.publisher().publish(Follower(lane) if at_once else self.landed.follower())
+
+    def land(self, rows: int = 10, partition: int = 0, settle: bool = True) -> None:
+        """Land the next changes of a Kafka partition."""
+        self.changes.partition = partition
+        self.landed.land(TopicPartition(CLICKS.topic, partition), rows=rows)
+        if settle:
+            self.landed.settle()
+
+    def live(self) -> list[DecidedObject]:
+        """The objects that are visible and were not replaced, with the slots that name them."""
+        found = dict[str, DecidedObject]()
+        for stretch in Follower(Lane(self.landed.store, GROUP, LANE)).stretches(-1):
+            found |= {o.key: DecidedObject(o.decided, o.landed) for o in stretch.objects}
+            for replacement in stretch.replaced:
+                slot = replacement.record
+                found |= {o.key: DecidedObject(slot, o.landed) for o in replacement.objects}
+                for retired in replacement.retired:
+                    found.pop(retired.upload.key, None)
+        return [*found.values()]
+
+    def merge(
+        self, *numbers: int, left_out: Sequence[int] = (), columns: Sequence[str] = SCHEMA.names
+    ) -> Merge:
+        """Merge some of the live objects into one, whose rows are shuffled.
+
+        Args:
+            numbers: of the objects.
+            left_out: offsets of rows that are left out.
+            columns: of the new object.
+        """
+        live, sample = self.live(), self.landed.sample
+        retire = [live[number] for number in numbers]
+        rows = {(r["_partition"], r["_offset"]): r for o in retire for r in self._rows(o.key)}
+        kept = [row for row in rows if row[1] not in left_out]
+        random.Random(1).shuffle(kept)
+        sample.body = lambda _: _file([rows[row] for row in kept], columns)
+        made = Merge.of(sample, [(o.slot, o.landed) for o in retire], kept)
+        sample.body = self.changes.body
+        made.record().complete().keep_copies()
+        sample.shown()
+        return made
+
+    def delete_retired(self) -> None:
+        """Delete what was replaced, as drivers do once all tables have followed."""
+        live = {o.key for o in self.live()}
+        landed = {stat.key for stat in self.landed.store.list_after("clicks/")}
+        self.landed.store.delete_slots(sorted(landed - live))
+
+    def expected(self) -> dict[int, tuple[int, int]]:
+        """The Kafka partition and offset of the newest row of each id, by a dict."""
+        rows = [row for o in self.live() for row in self._rows(o.key)]
+        newest: dict[int, dict[str, Any]] = {}
+        order = self.keys.order or "_offset"
+        for row in sorted(rows, key=lambda row: (row[order], row["_offset"])):
+            newest[row["id"]] = row
+        return {
+            id_: (row["_partition"], row["_offset"])
+            for id_, row in newest.items()
+            if not row["_deleted"]
+        }
+
+    def _rows(self, key: str) -> list[dict[str, Any]]:
+        with self.landed.store.open(key) as stream:
+            rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(stream.read())).to_pylist()
+        return rows
+
+    def rows(
+        self, select: str = "id, _partition, _offset", version: int | None = None
+    ) -> list[Any]:
+        """Rows of the table, by a reader that is not the writer: DataFusion on delta-kernel."""
+        found = QueryBuilder().register("t", DeltaTable(str(self.folder), version=version))
+        rows: list[Any] = pa.table(found.execute(f"select {select} from t").read_all()).to_pylist()
+        return rows
+
+    def shown(self, version: int | None = None) -> dict[int, tuple[int, int]]:
+        """What ``expected`` returns, by the table."""
+        rows = self.rows(version=version)
+        found = {row["id"]: (row["_partition"], row["_offset"]) for row in rows}
+        assert len(found) == len(rows), "a key has two rows"
+        return found
+
+    def version(self) -> int:
+        """The table's version."""
+        return DeltaTable(str(self.folder)).version()
+
+    def commit_of(self, version: int) -> list[dict[str, Any]]:
+        """The actions of a version."""
+        path = self.folder / f"_delta_log/{version:020}.json"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def write_version(self, *actions: Mapping[str, Any]) -> None:
+        """Write the next version of the table's log, as another program does."""
+        path = self.folder / f"_delta_log/{self.version() + 1:020}.json"
+        path.write_text("".join(f"{json.dumps(action)}\n" for action in actions))
