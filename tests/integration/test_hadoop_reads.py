@@ -23,6 +23,7 @@ from landfall.formats.sequencefile import SequenceFileFormat
 from landfall.formats.text import TextFormat
 from landfall.ledger.offsets import TopicPartition
 from landfall.pipeline.records import Records, of_columns
+from tests.support.landing.spark_start import QUICK
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -50,6 +51,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = (
         builder.config("spark.driver.memory", "2g")
         .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.extraJavaOptions", QUICK)
         .getOrCreate()
     )
     yield session

@@ -6,8 +6,12 @@ from landfall.driver.spark.class_archive import VARIABLE
 
 ARCHIVE = "spark.jsa"
 """The file with Spark's classes, in the virtual environment; see ``spark_archive``."""
-_LAUNCHER = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
-"""For the JVM that only puts together the command of the next one."""
+QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xshare:auto"
+"""For JVMs that live for minutes at most: optimized code would never pay for itself.
+
+It is for the JVM that only puts together the command of the next one, and for Spark SQL, which
+reads what landed.
+"""
 
 
 def variables(environment: Path) -> dict[str, str]:
@@ -17,4 +21,4 @@ def variables(environment: Path) -> dict[str, str]:
     own, whose time a test would pay for.
     """
     archive = environment / ARCHIVE
-    return {"SPARK_LAUNCHER_OPTS": _LAUNCHER, VARIABLE: str(archive) if archive.exists() else ""}
+    return {"SPARK_LAUNCHER_OPTS": QUICK, VARIABLE: str(archive) if archive.exists() else ""}

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.landing.spark_start import QUICK
+
 
 class SparkSql:
     """Asks Spark, which finds tables and partitions by the metastore alone."""
@@ -57,6 +59,7 @@ def _serve(uri: str, folder: str) -> None:
         "spark.master": "local[1]",
         "spark.ui.enabled": "false",
         "spark.driver.memory": "700m",
+        "spark.driver.extraJavaOptions": QUICK,
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.catalogImplementation": "hive",
         # Those of symlink manifests say that they are.
