@@ -197,10 +197,9 @@ class LiveFiles:
         files = pa.table(self.loaded.get_add_actions(flatten=True))
         boxes = [_numbers(files, name) for name in _BOX]
         may = np.logical_or.reduce([np.isnan(box) for box in boxes])
-        for at in np.flatnonzero(~may):
-            may[at] = _has_any(rows, *(int(box[at]) for box in boxes))
-        paths = files["path"].to_pylist()
-        wanted = [paths[at] for at in np.flatnonzero(may)]
+        for number in np.flatnonzero(~may):
+            may[number] = _has_any(rows, *(int(box[number]) for box in boxes))
+        wanted = files["path"].filter(pa.array(may)).to_pylist()
         return self._files(self.loaded.adds(wanted).values()) if wanted else []
 
     def all(self) -> list[KeyedFile]:

@@ -54,6 +54,6 @@ def delete_unnamed(
 def _marks(slots: Slots) -> dict[str, str]:
     try:
         marks = json.loads(slots.read(MARKS) or b"{}")
-        return {str(key): datetime.fromisoformat(at).isoformat() for key, at in marks.items()}
+        return {str(key): datetime.fromisoformat(time).isoformat() for key, time in marks.items()}
     except (ValueError, TypeError, AttributeError):
         return {}

@@ -51,7 +51,7 @@ class IndexLost(Exception):  # noqa: N818  # the name is the state
     """A part of an index is not there, or is not what it was."""
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True):
+class IndexPart(msgspec.Struct, frozen=True, array_like=True):
     """A file of an index.
 
     Attributes:
@@ -65,7 +65,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     first: int
 
 
-Run = tuple[Part, ...]
+Run = tuple[IndexPart, ...]
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class KeyIndex:
             runs = (*(run for run in runs if run not in many), tuple(self._merged(many)))
         return replace(self, runs=runs, fresh=_NONE.copy())
 
-    def _merged(self, runs: Sequence[Run]) -> Iterator[Part]:
+    def _merged(self, runs: Sequence[Run]) -> Iterator[IndexPart]:
         """Write runs as one, a range of hashes at a time."""
         bounds = sorted({part.first for part in max(runs, key=len)[1:]})
         readers = [_RunReader(self, run) for run in runs]
@@ -167,7 +167,7 @@ class KeyIndex:
                 if _has_between(keys, part.first, until):
                     yield self.read(part)
 
-    def read(self, part: Part) -> Rows:
+    def read(self, part: IndexPart) -> Rows:
         """Read a part.
 
         Raises:
@@ -189,14 +189,14 @@ class KeyIndex:
         for begin in range(0, len(entries), self.sizes.part):
             yield entries[begin : begin + self.sizes.part]
 
-    def _write(self, entries: Rows) -> Part:
+    def _write(self, entries: Rows) -> IndexPart:
         names = [name for name in ENTRY.names or () if self.is_ordered or name != "order"]
         columns = {name: pa.array(np.ascontiguousarray(entries[name])) for name in names}
         body = io.BytesIO()
         pq.write_table(pa.table(columns), body, compression="zstd", use_dictionary=False)
         found = body.getvalue()
         self.slots.create(f"{FOLDER}/{_name(found)}", found)  # or another pass did: the same bytes
-        return Part(_name(found), len(entries), int(entries["high"][0]))
+        return IndexPart(_name(found), len(entries), int(entries["high"][0]))
 
 
 @dataclass
@@ -217,7 +217,7 @@ class _RunReader:
         ]
         return np.concatenate([_NONE, *(_between(entries, low, high) for entries in found)])
 
-    def _part(self, part: Part) -> Rows:
+    def _part(self, part: IndexPart) -> Rows:
         if self.held[0] != part.name:
             self.held = part.name, self.index.read(part)
         return self.held[1]
