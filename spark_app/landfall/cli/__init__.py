@@ -1,9 +1,8 @@
 """The command line: parse, run one command, end with an ``ExitCode``.
 
 Rooms hold the commands: ``author`` (writing and trying a group file), ``contract`` (what producers
-want to change), ``land``, ``feeds`` (the
-files of feeds), ``decide`` (what happens to records), ``look`` (groups and ledgers), ``objects``
-(landed objects). The ``__init__`` of a room has the arguments of its commands and imports nothing
+want to change), ``land``, ``feeds`` (the files of feeds), ``decide`` (what happens to records),
+``look`` (groups and ledgers), ``objects`` (landed objects). The ``__init__`` of a room has the arguments of its commands and imports nothing
 heavy; the modules next to it are their code, and ``parser.COMMANDS`` maps commands to them.
 ``text`` prints.
 

@@ -26,6 +26,9 @@ from landfall.publish.delta.vectors import (
 from landfall.publish.keyed.fold import Fold, counted
 from landfall.publish.keyed.index import KeyIndex
 from landfall.publish.keyed.rows import (
+    NO_ROW,
+    OFFSET,
+    PARTITION,
     KeyedRows,
     KeySettings,
     NoKeys,
@@ -126,7 +129,10 @@ class OpenedFiles:
     def rows(self, file: KeyedFile, settings: KeySettings) -> Iterator[KeyedRows]:
         """Yield the rows of a file with their keys."""
         with self._reading(file) as found:
-            yield from keyed_rows(found, settings)
+            for part in keyed_rows(found, settings):
+                if file.add is None and (part.ids == NO_ROW).any():
+                    raise NoKeys(f"it has rows without {PARTITION} and {OFFSET}")
+                yield part
 
     def deleted(self, add: Action | None) -> Positions:
         """The rows of a file that the table does not have.

@@ -13,6 +13,7 @@ import numpy as np
 from landfall.publish.keyed.index import KeyIndex, is_last, is_later, sorted_rows
 from landfall.publish.keyed.rows import (
     ENTRY,
+    NO_ROW,
     KeyedRows,
     RowIds,
     Rows,
@@ -76,7 +77,7 @@ def counted(part: KeyedRows, index: KeyIndex) -> RowIds:
     newest = rows[is_last(rows)]
     _, theirs = index.newest(_entries(newest))
     count = (newest["row"] == theirs["row"]) & ~newest["deleted"]
-    keyless = part.ids[~part.has_key & ~part.rows["deleted"]]
+    keyless = part.ids[~part.has_key & (~part.rows["deleted"] | (part.ids == NO_ROW))]
     return np.concatenate([newest["row"][count], keyless])
 
 

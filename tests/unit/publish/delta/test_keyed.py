@@ -167,6 +167,19 @@ def test_rows_without_a_key_stay_and_delete_nothing(tmp_path: Path) -> None:
     assert sorted(row["_offset"] for row in lake.rows("_offset")) == [1, 2, 4]
 
 
+def test_a_landed_file_without_offsets_stops_the_table(lake: KeyedLake) -> None:
+    lake.land(6)
+    lake.publish()
+    lake.land(6)
+    lake.land(6)
+    lake.merge(1, 2, columns=("id", "_offset"))
+
+    with pytest.raises(Stalled, match="it has rows without _partition and _offset") as e:
+        lake.publish()
+    assert e.value.reason is Reason.DESTINATION_CONFLICT
+    assert lake.shown() == {key: row for key, row in lake.shown().items() if row[1] < 6}
+
+
 def test_rows_of_a_key_in_two_kafka_partitions_stop_the_table_unless_a_column_orders_them(
     tmp_path: Path,
 ) -> None:

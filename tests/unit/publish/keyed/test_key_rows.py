@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from landfall.publish.keyed.fold import counted
+from landfall.publish.keyed.index import KeyIndex
 from landfall.publish.keyed.rows import (
     NO_ROW,
     KeyedRows,
@@ -23,6 +25,7 @@ from landfall.publish.keyed.rows import (
     row_at,
     row_ids,
 )
+from landfall.store.memory import MemoryStore
 
 DAY = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -106,6 +109,16 @@ def test_rows_of_other_programs_have_no_number() -> None:
     assert np.concatenate([*row_ids(without)]).tolist() == [NO_ROW]
     assert not read(without).has_key.any()
     assert np.concatenate([*row_ids(some)]).tolist() == [NO_ROW, row_at(3, 5)]
+
+
+def test_rows_of_other_programs_are_neither_deletions_nor_deleted() -> None:
+    body = io.BytesIO()
+    pq.write_table(pa.table({"id": [1, 2], "_deleted": [True, False]}), body)
+
+    rows = read(body)
+
+    assert rows.deletes_nothing.tolist() == []
+    assert counted(rows, KeyIndex(MemoryStore())).tolist() == [NO_ROW, NO_ROW]
 
 
 def test_rows_are_ordered_by_a_column_of_times_or_numbers() -> None:
