@@ -4,9 +4,11 @@ Rooms hold the commands: ``author`` (writing and trying a group file), ``contrac
 want to change), ``land``, ``feeds`` (the files of feeds), ``decide`` (what happens to records),
 ``look`` (groups and ledgers), ``objects`` (landed objects). The ``__init__`` of a room has the
 arguments of its commands and imports nothing heavy; the modules next to it are their code, and
-``parser.COMMANDS`` maps commands to them. ``text`` prints. The rules that a check applies are in
-``landfall.checks`` and ``landfall_audit``; the modules here read the store and print. Results go to
-standard output, progress, logs and errors to standard error.
+``parser.COMMANDS`` maps commands to them. ``text`` prints.
+
+The rules that a check applies are in ``landfall.checks`` and ``landfall_audit``; the modules here
+read the store and print. Results go to standard output, progress, logs and errors to standard
+error.
 """
 
 import os

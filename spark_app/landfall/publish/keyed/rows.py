@@ -87,7 +87,8 @@ class KeyedRows:
     @property
     def deletes_nothing(self) -> RowIds:
         """Rows that delete something, and have no key."""
-        return self.ids[self.rows["deleted"] & ~self.has_key & (self.ids != NO_ROW)]
+        found: RowIds = self.ids[self.rows["deleted"] & ~self.has_key & (self.ids != NO_ROW)]
+        return found
 
 
 def keyed_rows(file: Any, settings: KeySettings) -> Iterator[KeyedRows]:
