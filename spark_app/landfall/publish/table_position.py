@@ -1,4 +1,4 @@
-"""A table's position in a ledger, and the objects that it left out. Pure.
+"""A table's position in a ledger, the objects that it left out, and its index. Pure.
 
 A table stores this together with its rows, in its destination's form. Keys are packed into text,
 since a pass may leave out thousands.
@@ -22,6 +22,19 @@ _DIGITS = 19
 
 
 @dataclass(frozen=True)
+class NamedIndex:
+    """The index of a keyed table.
+
+    Attributes:
+        files: names its files.
+        keys: describes its keys.
+    """
+
+    files: str
+    keys: str
+
+
+@dataclass(frozen=True)
 class TablePosition:
     """The position of a table.
 
@@ -29,10 +42,12 @@ class TablePosition:
         through: the slot through which it has everything.
         left_out: keys of objects before it that were not added, because they are replaced later;
             None if the table does not record them.
+        index: of a keyed table; None if it is none.
     """
 
     through: int = NONE
     left_out: frozenset[str] | None = frozenset()
+    index: NamedIndex | None = None
 
 
 def slot_of(text: object) -> int:

@@ -38,7 +38,7 @@ from tests.support.publishers.lake import (
 )
 
 TABLE = "lake.clicks"
-SMALL = IndexSizes(part=7, fresh=16, fan=3, least_run=4)
+SMALL = IndexSizes(part=7, fresh=16, fan=3, least_run=4, group=3)
 """Indexes of a few dozen keys are cut and merged as those of millions."""
 SCHEMA = pa.schema(
     {

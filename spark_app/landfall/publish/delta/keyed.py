@@ -40,7 +40,7 @@ from landfall.publish.delta.keyed_version import (
     OpenedFiles,
 )
 from landfall.publish.delta.logs import LoadedTable
-from landfall.publish.delta.position import Commits, index_of, index_properties
+from landfall.publish.delta.position import index_properties
 from landfall.publish.delta.tables import (
     MAX_TRIES,
     DeltaTables,
@@ -56,7 +56,7 @@ from landfall.publish.keyed.index import FOLDER, IndexLost, IndexSizes, KeyIndex
 from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.replaced_files import FileChanges, TableFile
 from landfall.publish.table_names import absolute
-from landfall.publish.table_position import NONE
+from landfall.publish.table_position import NONE, TablePosition
 from landfall.store import Slots
 
 LOOK_EVERY = 30
@@ -110,7 +110,7 @@ class KeyedTables(DeltaTables):
                     return
         raise contended(table)
 
-    def _check_mode(self, loaded: LoadedTable) -> None:
+    def _check_mode(self, table: str, position: TablePosition) -> None:
         """Return in any case: a table of all rows becomes a keyed one."""
 
     def _live(self, loaded: LoadedTable, in_log: Iterable[str]) -> list[TableFile]:  # noqa: ARG002
@@ -205,12 +205,10 @@ class KeyedTables(DeltaTables):
 
     def _index(self, loaded: CopiedTable, empty: KeyIndex) -> KeyIndex | None:
         """The index of a table; None if it has none, or one of other keys."""
-        found = index_of(Commits(loaded), self.application)
-        if not found and self._position(loaded).through == NONE:
-            return empty
-        if found.get("keys") != self._keys_text:
-            return None
-        return empty.named(found.get("index", ""))
+        position = self._position(loaded)
+        if position.index is None:
+            return empty if position.through == NONE else None
+        return empty.named(position.index.files) if position.index.keys == self._keys_text else None
 
     @property
     def _keys_text(self) -> str:

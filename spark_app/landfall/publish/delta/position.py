@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from landfall.errors import Reason, Stalled
-from landfall.publish.table_position import TablePosition, pack, slot_of, unpack
+from landfall.publish.table_position import NamedIndex, TablePosition, pack, slot_of, unpack
 
-INDEX = ("index", "keys")
+_INDEX = ("index", "keys")
 """The names of the properties of a keyed table."""
 _FIRST_LOOK = 8
 """How many commits are looked at first; most often the newest one suffices."""
@@ -61,25 +61,10 @@ def properties(
     }
 
 
-def index_of(commits: Commits, application: str) -> Mapping[str, str]:
-    """The index of a keyed table by the names of ``INDEX``: its files, and what its keys are.
-
-    Empty if the newest commit of this lane names none.
-
-    Raises:
-        Stalled: as ``position_of``.
-    """
-    for commit in _ancestors(commits):
-        if f"{application}/through" in commit:
-            found = {name: commit.get(f"{application}/{name}") for name in INDEX}
-            return {name: str(value) for name, value in found.items() if value is not None}
-    return {}
-
-
 def index_properties(application: str, files: str, keys: str) -> dict[str, str]:
     """Return a commit's properties about the index of its table."""
     return {
-        f"{application}/{name}": value for name, value in zip(INDEX, (files, keys), strict=True)
+        f"{application}/{name}": value for name, value in zip(_INDEX, (files, keys), strict=True)
     }
 
 
@@ -107,7 +92,8 @@ def position_of(commits: Commits, application: str, root: str) -> TablePosition:
                 f"it follows the ledger in {found}; publish what is in {root} to another table",
             )
         try:
-            return TablePosition(slot_of(through), unpack(commit.get(f"{application}/left-out")))
+            left_out = unpack(commit.get(f"{application}/left-out"))
+            return TablePosition(slot_of(through), left_out, _index_in(commit, application))
         except (ValueError, TypeError) as error:
             raise PositionUnknown(
                 Reason.DESTINATION_CONFLICT,
@@ -116,6 +102,11 @@ def position_of(commits: Commits, application: str, root: str) -> TablePosition:
             ) from error
     known = commits.table.transaction_version(application)
     return TablePosition() if known is None else TablePosition(known, left_out=None)
+
+
+def _index_in(commit: Mapping[str, Any], application: str) -> NamedIndex | None:
+    files, keys = (commit.get(f"{application}/{name}") for name in _INDEX)
+    return None if files is None else NamedIndex(str(files), str(keys))
 
 
 def _ancestors(commits: Commits) -> Iterator[Mapping[str, Any]]:

@@ -42,7 +42,6 @@ from landfall.publish.delta.logs import LoadedTable, TableLogs
 from landfall.publish.delta.position import (
     Commits,
     PositionUnknown,
-    index_of,
     position_of,
     properties,
 )
@@ -265,22 +264,23 @@ class DeltaTables:
     def _position(self, loaded: LoadedTable | None) -> TablePosition:
         if loaded is None:
             return TablePosition()
-        self._check_mode(loaded)
         try:
-            return position_of(Commits(loaded), self.application, self.root)
+            position = position_of(Commits(loaded), self.application, self.root)
         except Stalled as error:
             raise type(error)(error.reason, f"table {loaded.url}: {error}") from None
+        self._check_mode(loaded.url, position)
+        return position
 
-    def _check_mode(self, loaded: LoadedTable) -> None:
+    def _check_mode(self, table: str, position: TablePosition) -> None:
         """Return if a table is not keyed: rows would be added next to rows that do not count.
 
         Raises:
             Stalled: DESTINATION_CONFLICT, it is.
         """
-        if index_of(Commits(loaded), self.application):
+        if position.index is not None:
             raise PositionUnknown(
                 Reason.DESTINATION_CONFLICT,
-                f"table {loaded.url} is keyed, and option mode is Append: set mode: Keyed, or let "
+                f"table {table} is keyed, and option mode is Append: set mode: Keyed, or let "
                 "`landfall publish --rebuild` make it a table of all rows",
             )
 

@@ -12,6 +12,7 @@ as they are there.
 
 import io
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
@@ -30,6 +31,12 @@ FOLDER = "_landfall_index"
 _NONE = np.zeros(0, ENTRY)
 
 
+READERS = 8
+"""How many parts are read concurrently, and in memory."""
+FIRSTS = b"firsts"
+"""The metadata of a part: the first halves of the hashes that its row groups begin with, in hex."""
+
+
 @dataclass(frozen=True)
 class IndexSizes:
     """How an index is cut.
@@ -39,12 +46,14 @@ class IndexSizes:
         fresh: how many keys are in memory before they are written.
         fan: how many runs of a size become one.
         least_run: runs of fewer keys are of one size.
+        group: how many keys are read at once.
     """
 
     part: int = 1 << 18
     fresh: int = 1 << 20
     fan: int = 8
     least_run: int = 1 << 14
+    group: int = 1 << 13
 
 
 class IndexLost(Exception):  # noqa: N818  # the name is the state
@@ -118,12 +127,12 @@ class KeyIndex:
             IndexLost: a part is lost.
             Retry: the store does not answer.
         """
-        known, found = np.zeros(len(keys), bool), np.zeros(len(keys), ENTRY)
-        for entries in (self.fresh, *self._parts_with(keys)):
-            here, theirs = _looked_up(keys, entries)
-            later = here & (~known | is_later(theirs, found))
-            found[later] = theirs[later]
-            known |= here
+        known, found = _looked_up(keys, self.fresh)
+        for within, entries in self._parts_with(keys):
+            here, theirs = _looked_up(keys[within], entries)
+            later = here & (~known[within] | is_later(theirs, found[within]))
+            found[within][later] = theirs[later]
+            known[within] |= here
         return known, found
 
     def plus(self, entries: Rows) -> "KeyIndex":
@@ -161,11 +170,20 @@ class KeyIndex:
             for part in self._cut(entries):
                 yield self._write(part)
 
-    def _parts_with(self, keys: Rows) -> Iterator[Rows]:
-        for run in self.runs:
-            for part, until in zip(run, [*(p.first for p in run[1:]), None], strict=True):
-                if _has_between(keys, part.first, until):
-                    yield self.read(part)
+    def _parts_with(self, keys: Rows) -> Iterator[tuple[slice, Rows]]:
+        """Yield what parts have near sorted keys, each with the keys that may be in it."""
+        wanted = [
+            (within, part)
+            for run in self.runs
+            for part, until in zip(run, [*(p.first for p in run[1:]), None], strict=True)
+            if (within := _within(keys, part.first, until)).start < within.stop
+        ]
+        with ThreadPoolExecutor(READERS) as pool:
+            for begin in range(0, len(wanted), READERS):
+                some = wanted[begin : begin + READERS]
+                bodies = pool.map(self._body, [part for _, part in some])
+                for (within, _), body in zip(some, bodies, strict=True):
+                    yield within, self._entries(body, keys[within])
 
     def read(self, part: IndexPart) -> Rows:
         """Read a part.
@@ -174,10 +192,21 @@ class KeyIndex:
             IndexLost: it is not there, or is another one.
             Retry: the store does not answer.
         """
+        return self._entries(self._body(part))
+
+    def _body(self, part: IndexPart) -> bytes:
         body = self.slots.read(f"{FOLDER}/{part.name}")
         if body is None or part.name != _name(body):
             raise IndexLost(f"{FOLDER}/{part.name} is {'damaged' if body else 'not there'}")
-        table = pq.read_table(io.BytesIO(body))
+        return body
+
+    def _entries(self, body: bytes, near: Rows | None = None) -> Rows:
+        """The entries of a part; only groups of them that may have some sorted keys."""
+        file = pq.ParquetFile(io.BytesIO(body))
+        groups = np.arange(file.num_row_groups)
+        if near is not None:
+            groups = _groups_with(file.schema_arrow.metadata[FIRSTS], near)
+        table = file.read_row_groups(groups.tolist())
         entries = np.zeros(table.num_rows, ENTRY)
         for name in table.column_names:
             entries[name] = table[name].to_numpy()
@@ -192,8 +221,10 @@ class KeyIndex:
     def _write(self, entries: Rows) -> IndexPart:
         names = [name for name in ENTRY.names or () if self.is_ordered or name != "order"]
         columns = {name: pa.array(np.ascontiguousarray(entries[name])) for name in names}
-        body = io.BytesIO()
-        pq.write_table(pa.table(columns), body, compression="zstd", use_dictionary=False)
+        group, body = self.sizes.group, io.BytesIO()
+        firsts = entries["high"][::group].tobytes().hex().encode()
+        table = pa.table(columns).replace_schema_metadata({FIRSTS: firsts})
+        pq.write_table(table, body, group, compression="zstd", use_dictionary=False)
         found = body.getvalue()
         self.slots.create(f"{FOLDER}/{_name(found)}", found)  # or another pass did: the same bytes
         return IndexPart(_name(found), len(entries), int(entries["high"][0]))
@@ -276,15 +307,22 @@ def _between(entries: Rows, low: int, high: int | None) -> Rows:
     return entries[begin:end]
 
 
-def _has_between(keys: Rows, low: int, until: int | None) -> bool:
-    """Return whether sorted keys may be in a part; a key may continue in the next part."""
+def _within(keys: Rows, low: int, until: int | None) -> slice:
+    """The sorted keys that may be in a part; a key may continue in the next part."""
     begin = np.searchsorted(keys["high"], np.uint64(low))
-    end = (
-        len(keys)
-        if until is None
-        else np.searchsorted(keys["high"], np.uint64(until), side="right")
-    )
-    return bool(begin < end)
+    if until is None:
+        return slice(int(begin), len(keys))
+    return slice(int(begin), int(np.searchsorted(keys["high"], np.uint64(until), side="right")))
+
+
+def _groups_with(firsts: bytes, keys: Rows) -> npt.NDArray[np.int64]:
+    """The row groups of a part that may have keys, by the first half-hash of each group.
+
+    A group may end with the hash that the next one begins with.
+    """
+    known = np.frombuffer(bytes.fromhex(firsts.decode()), np.uint64)
+    at = [np.searchsorted(known, keys["high"], side) - 1 for side in ("left", "right")]
+    return np.unique(np.maximum(np.concatenate(at), 0))
 
 
 def _many(runs: Sequence[Run], sizes: IndexSizes) -> list[Run]:

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -280,21 +281,25 @@ def test_objects_that_vacuum_would_delete_keep_a_table_away(tmp_path: Path) -> N
 
 
 def test_a_table_around_its_objects_is_dropped_by_its_log(tmp_path: Path) -> None:
-    """The page says so; files that other engines wrote into it are not Landfall's to judge."""
+    """The page says so; what other engines wrote into it may be theirs, except vectors."""
     _, context = inside(tmp_path, "_landed/dt=2026-11-21")
     publish(context)
     folder = tmp_path / "landed/clicks"
     shutil.rmtree(folder / "_delta_log")
     publish(context)
     assert offsets_inside(tmp_path) == [*range(10)]
-    (folder / "deletion_vector_7.bin").write_bytes(b"x")
+    (folder / f"deletion_vector_{UUID(int=7)}.bin").write_bytes(b"x")
+    shutil.rmtree(folder / "_delta_log")
+    publish(context)
+    assert offsets_inside(tmp_path) == [*range(10)]
+    (folder / "part-7.parquet").write_bytes(b"x")
     publish(context)
     shutil.rmtree(folder / "_delta_log")
 
-    with pytest.raises(Stalled, match=r"delete .*deletion_vector_7.bin, .*another engine wrote it"):
+    with pytest.raises(Stalled, match=r"delete .*part-7.parquet, .*another engine wrote it"):
         publish(context)
 
-    (folder / "deletion_vector_7.bin").unlink()
+    (folder / "part-7.parquet").unlink()
     publish(context)
     assert offsets_inside(tmp_path) == [*range(10)]
 

@@ -18,8 +18,8 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
 from landfall.ledger.task_results import DecidedObject
-from landfall.publish import delta
 from landfall.publish.context import Context
+from landfall.publish.delta import tables
 from tests.support.publishers.lake import CLICKS, Landed
 from tests.unit.publish.delta.test_delta import inside, options, publish
 from tests.unit.publish.delta.test_delta_rewritten import merge, removed, undo
@@ -77,7 +77,7 @@ def lived(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     """Merged, undone, merged again, changed by another engine; the table lacks the last object."""
     is_around: bool = request.param
     then = time.time() - AGE_SECONDS
-    monkeypatch.setattr(delta, "time", SimpleNamespace(time=lambda: then))
+    monkeypatch.setattr(tables, "time", SimpleNamespace(time=lambda: then))
     if is_around:
         landed, context = inside(tmp_path, *["_landed/dt=2026-11-21"] * 4)
         folder = tmp_path / "landed/clicks"

@@ -14,7 +14,7 @@ from landfall.publish.keyed.index import FOLDER, IndexLost, IndexSizes, KeyIndex
 from landfall.publish.keyed.rows import ENTRY, ROW, KeyedRows, row_at
 from landfall.store.memory import MemoryStore
 
-SMALL = IndexSizes(part=3, fresh=5, fan=2, least_run=2)
+SMALL = IndexSizes(part=3, fresh=5, fan=2, least_run=2, group=2)
 Row = tuple[int, int, bool]
 """A key, an offset, and whether it deletes the key."""
 
