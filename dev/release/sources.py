@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dev.release import versions
 from dev.servers.cache import MissingTool
+from dev.servers.unpacking import unpack
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -56,7 +57,7 @@ def export(folder: Path, repository: Path = ROOT) -> CommitSources:
     commit, seconds = _git(repository, "log", "-1", "--format=%H %ct").decode().split()
     archive = _git(repository, "-c", "tar.umask=0022", "archive", "--format=tar", commit)
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(folder, filter="tar")
+        unpack(tar, folder, "tar")
     return CommitSources(folder, commit, datetime.fromtimestamp(int(seconds), UTC))
 
 

@@ -19,6 +19,7 @@ from urllib.request import urlopen
 
 from dev.servers import cache
 from dev.servers.server import ServerKind
+from dev.servers.unpacking import unpack
 
 VERSION = "3.3.3"
 ARTIFACT = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
@@ -74,7 +75,7 @@ def _build_into(folder: Path) -> None:
     needed_for = "the first start of the schema registry"
     (archive,) = cache.fetch({ARTIFACT: SHA256}, folder, needed_for)
     with tarfile.open(archive) as packed:
-        packed.extractall(folder / "apicurio", filter="data")
+        unpack(packed, folder / "apicurio")
     archive.unlink()
 
 

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ ROWS = 4
 """Records of an object."""
 MAX_GAP, MAX_AGE = 10.0, 30.0
 """Seconds."""
+LONG_LOOK = 20.0
+"""Seconds after which a look is asked where it is."""
 LIVE_PAUSE = 0.5
 """Seconds between two live records of a Kafka partition."""
 TELL_EVERY = 60.0
@@ -115,6 +118,8 @@ class Reader(threading.Thread):
         self._file, self._topic, self._live, self._follows = file, topic, live, follows
         self._ends = dict(live.firsts)
         self.stopped, self.ages, self.looks = threading.Event(), list[float](), list[float]()
+        self.began: float | None = None
+        """When the look began that is under way."""
         self.error = ""
 
     def run(self) -> None:
@@ -122,7 +127,7 @@ class Reader(threading.Thread):
         group = landfall.open(self._file)
         slot = group.last_slot()
         while not self.stopped.wait(1):
-            began = time.monotonic()
+            self.began = began = time.monotonic()
             ages = [self._live.age(p, end) for p, end in self._ends.items()]
             try:
                 if self._follows:
@@ -136,7 +141,17 @@ class Reader(threading.Thread):
                 return
             # Up to the end of a look the view is the one before it.
             self.looks.append(time.monotonic() - began)
+            self.began = None
             self.ages.append(max(ages) + self.looks[-1])
+
+    def where_it_is(self) -> str:
+        """The calls that a long look is in; empty if none is."""
+        began = self.began
+        if began is None or time.monotonic() - began < LONG_LOOK:
+            return ""
+        frame = sys._current_frames().get(self.ident or 0)
+        calls = traceback.format_stack(frame)[-8:] if frame else []
+        return f"a look takes {time.monotonic() - began:.0f} s:\n{''.join(calls)}"
 
     def _see(self, files: Any) -> None:
         for file in files:
@@ -236,6 +251,8 @@ class Run:
                 break
             if time.monotonic() - self._described >= TELL_EVERY:
                 self.tell()
+            for where in filter(None, (reader.where_it_is() for reader in self.readers)):
+                print(where, flush=True)
             time.sleep(1)
         else:
             print(f"{what} after {self.seconds:.0f} s", flush=True)

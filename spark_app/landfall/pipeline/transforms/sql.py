@@ -422,4 +422,5 @@ def _kept(part: pa.RecordBatch) -> Any:
 
 def _message(error: Exception) -> str:
     """The first line, which does not quote the query."""
-    return str(error).split("\n")[0][:_MAX_MESSAGE]
+    # One of invalid text has no message in Python 3.11.2.
+    return (str(error) or type(error).__name__).split("\n")[0][:_MAX_MESSAGE]

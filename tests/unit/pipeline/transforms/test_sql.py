@@ -391,10 +391,9 @@ def test_a_failure_of_any_kind_is_the_rows_own() -> None:
 
     assert got.columns is not None
     assert got.columns.to_pylist() == [{"u": None, "h": b"\xab"}, {"u": None, "h": b"a"}]
-    assert [error[:40] for error in rejected(got).values()] == [
-        "sql: Not implemented Error: Unknown Time",
-        "sql: 'utf-8' codec can't decode byte 0xc",
-    ]
+    of_time, of_text = rejected(got).values()
+    assert of_time.startswith("sql: Not implemented Error: Unknown Time")
+    assert of_text.startswith(("sql: 'utf-8' codec can't decode byte 0xc", "sql: UnicodeDecode"))
 
 
 @pytest.mark.parametrize(
