@@ -191,8 +191,8 @@ def _copied_logs(read: DeltaOptions, context: Context, tables: str) -> StoreLogs
         )
     if read.storage or context.entry.secret_ref:
         name = "option storage" if read.storage else "secretRef"
-        reached = f"by spec.output.{output.access_field}" if output.access_field else "as files are"
-        raise ValueError(f"{name}: {tables} are reached {reached} alone")
+        how = "as output.url is" if scheme == "file" else f"by spec.output.{output.access_field}"
+        raise ValueError(f"{name}: {tables} are reached {how} alone")
     above = read.table.partition("{")[0].rpartition("/")[0]
     return StoreLogs(above, lambda: open_store(output.model_copy(update={"url": above})))
 

@@ -45,6 +45,8 @@ def live_adds(log: LogFiles, paths: Collection[str] | None = None) -> dict[str, 
         paths: of the files that are wanted; None for all with deletion vectors.
     """
     wanted = None if paths is None else frozenset(paths)
+    if wanted is not None and not wanted:
+        return {}
     found = {add["path"]: add for path in log.checkpoints for add in _added(path, wanted)}
     for actions in log.actions:
         for removed in filter(None, (action.get("remove") for action in actions)):
@@ -52,7 +54,9 @@ def live_adds(log: LogFiles, paths: Collection[str] | None = None) -> dict[str, 
         for add in filter(None, (action.get("add") for action in actions)):
             if wanted is None or add["path"] in wanted:
                 found[add["path"]] = _without_nulls(add)
-    return {path: add for path, add in found.items() if wanted or "deletionVector" in add}
+    return {
+        path: add for path, add in found.items() if wanted is not None or "deletionVector" in add
+    }
 
 
 def _added(checkpoint: Path, wanted: frozenset[str] | None) -> Iterator[Action]:

@@ -184,6 +184,23 @@ class KeyedTables(DeltaTables):
     def _version(
         self, loaded: CopiedTable, new: Sequence[KeyedFile], changes: FileChanges, *, again: bool
     ) -> KeyedVersion:
+        """Plan a version.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, rows of a key have no order.
+        """
+        try:
+            return self._planned(loaded, new, changes, again=again)
+        except OrderUnknown as error:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {loaded.url}: {error}, and offsets order the rows of one partition only; "
+                "let option order name a column, such as _source_ts",
+            ) from None
+
+    def _planned(
+        self, loaded: CopiedTable, new: Sequence[KeyedFile], changes: FileChanges, *, again: bool
+    ) -> KeyedVersion:
         """Plan a version, by the index if that suffices."""
         slots = self.logs.slots(loaded.url)
         opens, live = OpenedFiles(loaded.url, slots, self.root, self.files()), LiveFiles(loaded)
@@ -196,12 +213,7 @@ class KeyedTables(DeltaTables):
                     return KeyedPass(self.keys, opens, live, index).followed(new, leaving)
         except IndexLost as error:
             log.warning("index lost", extra={"table": loaded.url, "error": str(error)})
-        except OrderUnknown as error:
-            raise _unordered(loaded, error) from None
-        try:
-            return KeyedPass(self.keys, opens, live, empty).again(new, leaving)
-        except OrderUnknown as error:
-            raise _unordered(loaded, error) from None
+        return KeyedPass(self.keys, opens, live, empty).again(new, leaving)
 
     def _index(self, loaded: CopiedTable, empty: KeyIndex) -> KeyIndex | None:
         """The index of a table; None if it has none, or one of other keys."""
@@ -280,11 +292,3 @@ def _protocol_for(loaded: CopiedTable) -> list[Action]:
 
 def _with_protocol(actions: list[Action]) -> list[Action]:
     return [{"protocol": _PROTOCOL} if "protocol" in action else action for action in actions]
-
-
-def _unordered(loaded: LoadedTable, error: OrderUnknown) -> Stalled:
-    return Stalled(
-        Reason.DESTINATION_CONFLICT,
-        f"table {loaded.url}: {error}, and offsets order the rows of one partition only; let "
-        "option order name a column, such as _source_ts",
-    )

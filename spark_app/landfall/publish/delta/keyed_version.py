@@ -1,7 +1,7 @@
 """Finds the rows that do not count in the files of a keyed Delta table, version by version."""
 
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -190,9 +190,12 @@ class LiveFiles:
     def leaving(self, changes: FileChanges) -> list[KeyedFile]:
         """The files that leave by these changes."""
         wanted = {file.path for file in changes.remove}
+        if not wanted:
+            return []
         in_log = [path for path in paths_in_log(self.loaded) if unquote(path) in wanted]
-        found = self._files(self.loaded.adds(in_log).values()) if in_log else []
-        return [replace(file, is_moved=file.path in changes.moved_out) for file in found]
+        return [
+            replace(file, is_moved=file.path in changes.moved_out) for file in self._files(in_log)
+        ]
 
     def with_any(self, rows: RowIds) -> list[KeyedFile]:
         """The files that may have some of these rows, by their statistics.
@@ -205,16 +208,16 @@ class LiveFiles:
         may = np.logical_or.reduce([np.isnan(box) for box in boxes])
         for number in np.flatnonzero(~may):
             may[number] = _has_any(rows, *(int(box[number]) for box in boxes))
-        wanted = files["path"].filter(pa.array(may)).to_pylist()
-        return self._files(self.loaded.adds(wanted).values()) if wanted else []
+        return self._files(files["path"].filter(pa.array(may)).to_pylist())
 
     def all(self) -> list[KeyedFile]:
         """All files."""
-        paths = paths_in_log(self.loaded)
-        return self._files(self.loaded.adds(paths).values()) if paths else []
+        return self._files(paths_in_log(self.loaded))
 
-    def _files(self, adds: Iterable[Action]) -> list[KeyedFile]:
-        found = ((unquote(add["path"]), add) for add in adds)
+    def _files(self, in_log: Collection[str]) -> list[KeyedFile]:
+        """Files by their paths as the log has them."""
+        adds = self.loaded.adds(in_log)
+        found = ((unquote(path), add) for path, add in adds.items())
         return [KeyedFile(absolute(self.loaded.url, path), path, add) for path, add in found]
 
 

@@ -1,4 +1,4 @@
-"""Keyed Delta tables: the newest row of each key is there, whatever lands, merges, comes back."""
+"""Keyed Delta tables: the newest row of each key counts, after merges, backfills and undos."""
 
 import json
 import random

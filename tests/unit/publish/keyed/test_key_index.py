@@ -1,4 +1,4 @@
-"""The index of a keyed table: the newest rows are in it, in whatever order they came."""
+"""The index of a keyed table: it has the newest row of each key, in any order of rows."""
 
 import random
 from collections.abc import Iterable, Sequence
