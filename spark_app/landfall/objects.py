@@ -10,6 +10,9 @@ aborted, if *any* object is at the key. Only the object itself is proof: the tok
 wrote into its metadata, its size, and its ETag where that is the MD5 of the parts' MD5s. The one
 answer that is believed nevertheless is described in docs/adr/0010.
 
+An object without any token is known by such an ETag alone: its bytes are the upload's. versitygw
+makes it so if two drivers complete an upload at the same time.
+
 ==================  ===============  ============================================================
 object at the key   upload           ``check_completed``
 ==================  ===============  ============================================================
@@ -165,13 +168,16 @@ def etag_contradicts(upload: Upload, etag: str) -> bool:
     return bool(expected and _MULTIPART_MD5.fullmatch(etag)) and etag.strip('"') != expected
 
 
+def is_proven(upload: Upload, etag: str) -> bool:
+    """Return whether this ETag alone proves that the object was made by this upload."""
+    return bool(expected := multipart_etag(upload.parts)) and etag.strip('"') == expected
+
+
 def is_made_by(upload: Upload, found: ObjectStat | None) -> bool:
     """Return whether the object found at the upload's key was made by the upload."""
-    return (
-        found is not None
-        and (found.token, found.size) == (upload.token, upload.size)
-        and not etag_contradicts(upload, found.etag)
-    )
+    if found is None or found.size != upload.size or etag_contradicts(upload, found.etag):
+        return False
+    return found.token == upload.token or (not found.token and is_proven(upload, found.etag))
 
 
 def check_completed(upload: Upload, found: ObjectStat | None, *, is_open: bool) -> None:

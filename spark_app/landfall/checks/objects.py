@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from landfall.checks import Finding, Invariant
 from landfall.ledger.names import object_names
 from landfall.ledger.task_results import DecidedObject
-from landfall.objects import ObjectStat, Upload, etag_contradicts, multipart_etag
+from landfall.objects import ObjectStat, etag_contradicts, multipart_etag
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,6 @@ def merge_by_key(
         else:
             yield name, stat
             name, stat = next(names, None), next(stats, None)
-
-
-def is_proven(upload: Upload, etag: str) -> bool:
-    """Return whether this ETag alone proves that the object was made by this upload."""
-    return bool(expected := multipart_etag(upload.parts)) and etag.strip('"') == expected
 
 
 def check_object(named: NamedObject, found: ObjectStat | None) -> Finding | None:

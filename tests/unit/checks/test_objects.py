@@ -9,12 +9,11 @@ from landfall.checks.objects import (
     check_bytes,
     check_object,
     is_landfall_object,
-    is_proven,
     merge_by_key,
     unnamed_object,
 )
 from landfall.ledger.offsets import TopicPartition
-from landfall.objects import ObjectStat
+from landfall.objects import ObjectStat, is_proven
 from tests.support.ledger.sample_ledger import SampleLedger
 
 TP = TopicPartition("clicks", 0)

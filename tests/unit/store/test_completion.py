@@ -38,12 +38,19 @@ def test_token_and_size_prove_an_object_unless_its_etag_contradicts(etag: str) -
     assert is_made_by(UPLOAD, replace(OURS, etag=etag))
 
 
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_an_object_that_has_lost_its_token_is_known_by_its_etag(quote: str) -> None:
+    assert is_made_by(UPLOAD, replace(OURS, token="", etag=f"{quote}{OURS.etag}{quote}"))
+
+
 @pytest.mark.parametrize(
     "found",
     [
         None,
         replace(OURS, token="token-2"),
-        replace(OURS, token=""),
+        replace(OURS, token="", etag=""),
+        replace(OURS, token="", etag="0" * 32),
+        replace(OURS, token="", size=9),
         replace(OURS, size=9),
         replace(OURS, etag=f"{'0' * 32}-2"),
     ],
@@ -57,7 +64,7 @@ def test_anything_else_is_not_ours(found: ObjectStat | None) -> None:
     [
         (replace(OURS, token="token-2"), True, Stalled(Reason.LEDGER_BROKEN, "")),
         (replace(OURS, token="token-2"), False, Stalled(Reason.LEDGER_BROKEN, "")),
-        (replace(OURS, token=""), False, Stalled(Reason.OBJECT_LOST, "")),
+        (replace(OURS, token="", etag=""), False, Stalled(Reason.OBJECT_LOST, "")),
         (None, True, Retry()),
         (None, False, UploadLost()),
     ],

@@ -54,7 +54,7 @@ from landfall.ledger.names.schema_ids import schema_of_id
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.task_results import LandedObject, ObjectKind
-from landfall.objects import ObjectStat
+from landfall.objects import ObjectStat, is_proven
 from landfall.publish.cursor import published_prefix
 from landfall.store import Slots
 from landfall.untrusted_json import parse_document
@@ -387,7 +387,7 @@ class _ObjectCheck:
         named, stat = pair
         # An object that was not listed may have become visible after the listing passed its key,
         # and a listing carries no token: both need a request for the object itself.
-        if stat is None or self.deep or not objects.is_proven(named.landed.upload, stat.etag):
+        if stat is None or self.deep or not is_proven(named.landed.upload, stat.etag):
             stat = self.opened.store.stat(named.key)
         finding = objects.check_object(named, stat) or check_stayed(
             self.opened.name, self.report.chain.state, named
