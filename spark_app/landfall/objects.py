@@ -11,7 +11,7 @@ wrote into its metadata, its size, and its ETag where that is the MD5 of the par
 answer that is believed nevertheless is described in docs/adr/0010.
 
 An object without any token is known by such an ETag alone: its bytes are the upload's. versitygw
-makes it so if two drivers complete an upload at the same time.
+has made one so, in the second in which its upload was also aborted, as by a lifecycle rule.
 
 ==================  ===============  ============================================================
 object at the key   upload           ``check_completed``
