@@ -22,7 +22,8 @@ from landfall.publish.delta.copied_log import StoreLogs
 from landfall.publish.tables import Next, Tables
 from landfall.store.file import FileStore
 from tests.support.publishers.bigquery import MemoryWarehouse, bigquery_lake
-from tests.support.publishers.keyed import keyed_delta_lake
+from tests.support.publishers.keyed_delta import keyed_delta_lake
+from tests.support.publishers.keyed_iceberg import keyed_iceberg_lake
 from tests.support.publishers.lake import (
     CLICKS,
     ORDERS,
@@ -47,6 +48,7 @@ KINDS: dict[str, Callable[[Path], Lake]] = {
     "delta": delta_lake,
     "delta, copied logs": copied_delta_lake,
     "delta, keyed": keyed_delta_lake,
+    "iceberg, keyed": keyed_iceberg_lake,
     "bigquery": bigquery_lake,
 }
 

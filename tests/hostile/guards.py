@@ -615,7 +615,7 @@ GUARDS: dict[str, Guard] = {
         f"{_PUBLISH}/iceberg/test_hostile_iceberg.py"
         "::test_a_manifest_that_unpacks_to_more_than_memory",
         "metadata and manifests of Iceberg tables are read with any memory",
-        {"landfall.publish.iceberg": _unbounded},
+        {"landfall.publish.iceberg.tables": _unbounded},
     ),
     "memory of Avro": Guard(
         "tests/unit/test_memory_limit.py::test_a_block_of_avro",

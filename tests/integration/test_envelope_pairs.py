@@ -1,7 +1,7 @@
 """Changes of a database meet the rest: tail, dead letters, replay, backfill and undo.
 
-The newest rows of all keys are the table of the database after each step, and a keyed Delta table
-shows just these.
+The newest rows of all keys are the table of the database after each step, and keyed tables, of
+Delta and of Iceberg, show just these.
 """
 
 import importlib
@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
+from pyiceberg.catalog import load_catalog
 
 import landfall
 from landfall.api.contract import ExitCode
@@ -110,10 +111,19 @@ class Played:
 
     def upgrade(self, *more: dict[str, Any]) -> None:
         """Go on with the next generation, which has more columns than the first one."""
-        options = {"table": f"{self.root}/{{topic}}", "mode": "Keyed", "key": ["id"]}
-        publish = [{"name": "table", "type": "Delta", "options": options}]
+        keyed = {"mode": "Keyed", "key": ["id"]}
+        delta = {"table": f"{self.root}/{{topic}}", **keyed}
+        publish = [
+            {"name": "delta", "type": "Delta", "options": delta},
+            {"name": "iceberg", "type": "Iceberg", "options": {"catalog": self.catalog, **keyed}},
+        ]
         generation = self.own.get("generation", 0) + 1
         self.own = {**spec(generation, *more), "publish": publish}
+
+    @property
+    def catalog(self) -> dict[str, str]:
+        uri = f"sqlite:///{self.folder}/catalog.db"
+        return {"type": "sql", "uri": uri, "warehouse": f"file://{self.folder}/warehouse"}
 
     @property
     def root(self) -> str:
@@ -143,14 +153,32 @@ class Played:
         self.command("fsck", "--deep")
         self.command("verify")
         self.command("audit")
-        self.command("publish", "table")
+        for name, rows in (("delta", self.of_delta), ("iceberg", self.of_iceberg)):
+            self.command("publish", name)
+            found = rows()
+            by_id = {row["id"]: (row["quantity"], row["note"]) for row in found}
+            assert len(found) == len(by_id), f"{name}: a key has two rows"
+            assert by_id == table_of(self.rows()), f"{name}: the keyed table"
+
+    def of_delta(self) -> list[Any]:
+        """The rows of the keyed Delta table, by delta-kernel."""
         server = self.scene.bucket.server
         access = {"AWS_ENDPOINT_URL": server.endpoint, "AWS_ALLOW_HTTP": "true"}
         columns = "named_struct('id', id, 'quantity', quantity, 'note', note) s"
-        found = delta_rows(f"{self.root}/{self.topic}", columns, **server.env, **access)
-        by_id = {row["id"]: (row["quantity"], row["note"]) for row in found}
-        assert len(found) == len(by_id), "a key has two rows"
-        assert by_id == table_of(self.rows()), "the keyed table"
+        return delta_rows(f"{self.root}/{self.topic}", columns, **server.env, **access)
+
+    def of_iceberg(self) -> list[Any]:
+        """The rows of the keyed Iceberg table, by pyiceberg."""
+        server = self.scene.bucket.server
+        access = {
+            "s3.endpoint": server.endpoint,
+            "s3.access-key-id": server.env["AWS_ACCESS_KEY_ID"],
+            "s3.secret-access-key": server.env["AWS_SECRET_ACCESS_KEY"],
+        }
+        catalog = load_catalog("landfall", **self.catalog, **access)
+        found = catalog.load_table(f"lake.{self.topic.replace('.', '_')}").scan().to_arrow()
+        rows: list[Any] = found.to_pylist()
+        return rows
 
 
 @pytest.mark.xdist_group("drivers")
@@ -164,7 +192,7 @@ def test_the_newest_rows_are_the_table_whatever_happens_to_the_objects(
     played.upgrade()
     scene.kafka.produce(topic, messages(records[: len(records) // 2]))
     played.land()
-    played.command("publish", "table")
+    played.command("publish", "delta")
     scene.kafka.produce(topic, messages([*records[len(records) // 2 :], *late, (None, TRUNCATED)]))
     with_tail = table_of(played.rows(tail=True))
     played.land()

@@ -361,6 +361,60 @@ def test_keyed_delta_tables_are_read_and_changed_by_others(
         assert ask(EVERYTHING) == rows_of([98, 100])
 
 
+def test_keyed_iceberg_tables_are_read_and_changed_by_others(
+    engines: Engines, tmp_path: Path
+) -> None:
+    """The newest order of each of three customers, as each engine finds it."""
+    table = PublishedOrders(TablePlaces(tmp_path), "Iceberg", engines, options=KEYED)
+    table.land(0, 40).publish().land(40, 100).publish()
+
+    for ask in (table.duckdb, table.spark, partial(table.ask, "polars")):
+        assert ask(EVERYTHING) == rows_of([97, 98, 99])
+        assert ask("select count(*) n from {t} where amount < 24.5") == [{"n": 1}]
+        assert ask("select count(*) n from {t} where id < 97") == [{"n": 0}]
+    query = "select snapshot_id from {t}.snapshots order by committed_at"
+    first = table.spark(query)[0]["snapshot_id"]
+    assert table.spark(f"select id from {{t}} version as of {first} order by id") == [
+        {"id": number} for number in (37, 38, 39)
+    ]
+
+    table.spark("alter table {t} set tblproperties ('write.delete.mode' = 'merge-on-read')")
+    table.spark("delete from {t} where id = 99")
+    table.spark("call landfall.system.rewrite_data_files(table => 'lake.orders')")
+    assert ids(table) == [97, 98]
+    table.land(100, 101).publish()
+
+    for ask in (table.duckdb, table.spark, partial(table.ask, "polars")):
+        assert ask(EVERYTHING) == rows_of([98, 100])
+    options = "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
+    table.spark(f"call landfall.system.rewrite_data_files(table => 'lake.orders', {options})")
+    assert table.spark("select count(*) n from {t}.delete_files") == [{"n": 0}]
+    table.land(101, 103).publish()
+
+    for ask in (table.duckdb, table.spark, partial(table.ask, "polars")):
+        assert ask(EVERYTHING) == rows_of([100, 101, 102])
+
+
+@suite
+@pytest.mark.parametrize("catalog", ["sql", "rest"])
+def test_keyed_iceberg_tables_on_s3_are_read_by_others(
+    engines: Engines,
+    tmp_path: Path,
+    s3_access: Bucket,
+    request: pytest.FixtureRequest,
+    catalog: str,
+) -> None:
+    rest = request.getfixturevalue("iceberg_catalog") if catalog == "rest" else ""
+    places = TablePlaces(tmp_path, s3_access, rest)
+    topic = f"orders_{s3_access.name.replace('-', '_')}"
+    table = PublishedOrders(places, "Iceberg", engines, topic=topic, options=KEYED)
+    table.land(0, 40).publish().land(40, 100).publish()
+
+    for ask in (table.duckdb, table.spark, *(partial(table.ask, n) for n in ("polars", "daft"))):
+        assert ask(EVERYTHING) == rows_of([97, 98, 99])
+    assert table.ask("pyiceberg", "id < 98")[0]["amount"] == 24.25
+
+
 @suite
 @pytest.mark.parametrize("is_around", [True, False])
 def test_keyed_delta_tables_on_s3_are_read_by_others(

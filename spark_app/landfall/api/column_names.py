@@ -33,6 +33,8 @@ ENVELOPE = ("_topic", "_partition", "_offset", "_timestamp")
 """The columns of the record's coordinates, as files have them."""
 _ICEBERG_NAMES = {"_partition": "_kafka_partition"}
 """Names in Iceberg tables of envelope columns whose names are reserved."""
+DELETED = "_deleted"
+"""The column of envelopes of changes that is true for a deleted row; ``_deleted_`` in Iceberg."""
 _SPARK = frozenset({"_metadata"})
 _RESERVED: Mapping[str, frozenset[str]] = {
     "Iceberg": frozenset(
@@ -141,8 +143,9 @@ def _published(specs: TopicSpecs, entry: PublisherEntry) -> Iterator[tuple[str, 
 
 def _problems(publisher: str, type_: str, path: str, spec: GroupSpec) -> Iterator[str]:
     columns = _declared(spec)
+    of_changes = {DELETED} if spec.decode.envelope else set()
     for name in columns:
-        if is_reserved(type_, name):
+        if is_reserved(type_, name) and name not in of_changes:
             yield (
                 f"{path}.decode.columns: {name} is a name that {type_} reserves ({publisher}); "
                 "give the column another name, and its field in `field`"

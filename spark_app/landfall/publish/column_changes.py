@@ -77,9 +77,9 @@ def _delta(entry: PublisherEntry, topic: str, known: pa.Schema, new: pa.Schema) 
 
 
 def _iceberg(entry: PublisherEntry, topic: str, known: pa.Schema, new: pa.Schema) -> ColumnChanges:
-    from landfall.publish.iceberg import IcebergOptions  # noqa: PLC0415  # an extra
     from landfall.publish.iceberg.evolution import changed_columns  # noqa: PLC0415
     from landfall.publish.iceberg.files import NewColumns  # noqa: PLC0415
+    from landfall.publish.iceberg.options import IcebergOptions  # noqa: PLC0415  # an extra
 
     evolution = read_options(entry.options, IcebergOptions).schema_evolution
     added, changed = changed_columns(topic, known, NewColumns(NEW_FILE, new, ""), evolution)

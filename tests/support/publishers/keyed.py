@@ -1,43 +1,29 @@
 """A ledger of changes to rows with keys, and the table that they lead to."""
 
 import io
-import json
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import DeltaTable, QueryBuilder
-from pyarrow.fs import LocalFileSystem
 
 from landfall.lane import Lane
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import DecidedObject
-from landfall.publish.delta.copied_log import StoreLogs
-from landfall.publish.delta.files import LandedFiles
-from landfall.publish.delta.keyed import KeyedTables
-from landfall.publish.delta.logs import StorageLogs
-from landfall.publish.delta.tables import DeltaSettings, DeltaTables
 from landfall.publish.following import Follower
 from landfall.publish.keyed.index import IndexSizes
 from landfall.publish.keyed.rows import KeySettings
-from landfall.publish.s3_access import Recent
 from landfall.publish.tables import TablePublisher, Tables
 from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.support.ledger.sample_replacing import Merge
-from tests.support.publishers.lake import (
-    CLICKS,
-    DeltaFolders,
-    Lake,
-    Landed,
-    LogStore,
-    copied_delta_lake,
-)
+from tests.support.publishers.lake import CLICKS, Landed
 
 TABLE = "lake.clicks"
+SHOWN = ("id", "_partition", "_offset")
 SMALL = IndexSizes(part=7, fresh=16, fan=3, least_run=4, group=3)
 """Indexes of a few dozen keys are cut and merged as those of millions."""
 SCHEMA = pa.schema(
@@ -97,32 +83,6 @@ def _file(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = SCHEMA.nam
     return body.getvalue()
 
 
-@dataclass(frozen=True)
-class KeyedFolders(DeltaFolders, KeyedTables):
-    """Keyed Delta tables by the names of folders."""
-
-
-def keyed_delta_lake(root: Path) -> Lake:
-    """Delta tables whose keys all differ, so that all rows count."""
-    lake = copied_delta_lake(root)
-    lake.landed.sample.body = Changes(lambda _, offset: Change(offset)).body
-
-    def connect() -> Tables:
-        made = cast("DeltaFolders", lake.connect())
-        return KeyedFolders(
-            made.files,
-            made.root,
-            made.lane,
-            cast("StoreLogs", made.logs),
-            made.settings,
-            folder=made.folder,
-            check_new=made.check_new,
-            keys=KeySettings(("id",)),
-        )
-
-    return replace(lake, connect=connect)
-
-
 def random_changes(seed: int, keys: int = 12) -> Callable[[int, int], Change]:
     """Changes of so many keys, a fifth of them deletions; always the same ones for a seed."""
 
@@ -133,9 +93,14 @@ def random_changes(seed: int, keys: int = 12) -> Callable[[int, int], Change]:
     return change
 
 
+def listed(*changes: Change) -> Changes:
+    """The changes at the first offsets."""
+    return Changes(lambda _, offset: changes[offset])
+
+
 @dataclass
-class KeyedLake:
-    """A keyed Delta table of clicks, and the ledger that it follows.
+class KeyedLake(ABC):
+    """A keyed table of clicks, and the ledger that it follows.
 
     Attributes:
         root: the folder of both.
@@ -146,43 +111,51 @@ class KeyedLake:
     root: Path
     changes: Changes
     keys: KeySettings = field(default_factory=lambda: KeySettings(("id",)))
-    store: Any = None
 
     def __post_init__(self) -> None:
         self.landed = Landed(self.root)
         self.landed.sample.body = self.changes.body
-        (self.root / "tables").mkdir(exist_ok=True)
+
+    @abstractmethod
+    def tables(self) -> Tables:
+        """The tables, as another process connects to them."""
+
+    @abstractmethod
+    def tables_of_all_rows(self) -> Tables:
+        """The same tables, of a publisher that has no keys."""
+
+    @abstractmethod
+    def publisher(self, tables: Tables | None = None) -> TablePublisher:
+        """A publisher of the table."""
+
+    @abstractmethod
+    def rows(self, select: Sequence[str] = SHOWN) -> list[dict[str, Any]]:
+        """Columns of the table, by the names of landed files."""
 
     @property
-    def folder(self) -> Path:
-        return self.root / "tables" / TABLE
+    @abstractmethod
+    def index(self) -> Path:
+        """The folder of the index."""
 
-    def tables(self) -> KeyedTables:
-        """The tables, as another process connects to them."""
-        files = LandedFiles(LocalFileSystem(), f"{self.root}/landed", self.landed.url)
-        store = self.store or LogStore(self.root)
-        return KeyedTables(
-            Recent(lambda: files),
-            self.landed.url(""),
-            (GROUP, LANE),
-            StoreLogs(f"file://{self.root}", lambda: store),
-            DeltaSettings(),
-            check_new=lambda _: None,
-            keys=self.keys,
-            sizes=SMALL,
-        )
+    @abstractmethod
+    def roll_back(self) -> None:
+        """Let another program restore the version before the last one."""
 
-    def tables_of_all_rows(self) -> DeltaTables:
-        """The same tables, of a publisher that has no keys."""
-        keyed = self.tables()
-        logs = StorageLogs(Recent(dict))
-        parts = keyed.files, keyed.root, keyed.lane, logs, keyed.settings
-        return DeltaTables(*parts, check_new=keyed.check_new)
+    @abstractmethod
+    def lose_deletes(self) -> None:
+        """Delete the files that have which rows do not count."""
 
-    def publisher(self, tables: Any = None) -> TablePublisher:
-        """A publisher of the table."""
-        found = self.landed.publisher(tables or self.tables())
-        return replace(found, table_of=lambda _: f"file://{self.folder}")
+    @abstractmethod
+    def delete_as_others(self, number: int, row: int) -> None:
+        """Let another program delete a row of the file of a live object."""
+
+    @abstractmethod
+    def rewrite_as_others(self) -> None:
+        """Let another program write all rows into one file of its own."""
+
+    @abstractmethod
+    def add_as_others(self, *ids: int) -> None:
+        """Let another program add rows that have no offsets."""
 
     def publish(self, *, at_once: bool = False) -> None:
         """Publish what is visible, as a process that has just started, in a version or a few."""
@@ -254,31 +227,9 @@ class KeyedLake:
             rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(stream.read())).to_pylist()
         return rows
 
-    def rows(
-        self, select: str = "id, _partition, _offset", version: int | None = None
-    ) -> list[Any]:
-        """Rows of the table, by a reader that is not the writer: DataFusion on delta-kernel."""
-        found = QueryBuilder().register("t", DeltaTable(str(self.folder), version=version))
-        rows: list[Any] = pa.table(found.execute(f"select {select} from t").read_all()).to_pylist()
-        return rows
-
-    def shown(self, version: int | None = None) -> dict[int, tuple[int, int]]:
+    def shown(self) -> dict[int, tuple[int, int]]:
         """What ``expected`` returns, by the table."""
-        rows = self.rows(version=version)
+        rows = self.rows()
         found = {row["id"]: (row["_partition"], row["_offset"]) for row in rows}
         assert len(found) == len(rows), "a key has two rows"
         return found
-
-    def version(self) -> int:
-        """The table's version."""
-        return DeltaTable(str(self.folder)).version()
-
-    def commit_of(self, version: int) -> list[dict[str, Any]]:
-        """The actions of a version."""
-        path = self.folder / f"_delta_log/{version:020}.json"
-        return [json.loads(line) for line in path.read_text().splitlines()]
-
-    def write_version(self, *actions: Mapping[str, Any]) -> None:
-        """Write the next version of the table's log, as another program does."""
-        path = self.folder / f"_delta_log/{self.version() + 1:020}.json"
-        path.write_text("".join(f"{json.dumps(action)}\n" for action in actions))

@@ -35,8 +35,9 @@ from landfall.publish.delta.files import LandedFiles
 from landfall.publish.delta.logs import StorageLogs, TableLogs
 from landfall.publish.delta.tables import DeltaSettings, DeltaTables
 from landfall.publish.following import Follower
-from landfall.publish.iceberg import IcebergTables, IcebergTableSettings
 from landfall.publish.iceberg.catalog import Connection
+from landfall.publish.iceberg.options import IcebergTableSettings
+from landfall.publish.iceberg.tables import IcebergTables
 from landfall.publish.s3_access import Recent
 from landfall.publish.tables import Next, TablePublisher, Tables
 from landfall.store import Store

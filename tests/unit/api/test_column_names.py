@@ -52,6 +52,16 @@ def test_a_name_that_the_destination_reserves_is_refused(type_: str, column: str
     )
 
 
+def test_the_column_of_deleted_rows_has_another_name_in_an_iceberg_table() -> None:
+    columns = [{"name": "id", "type": "Int64"}, {"name": "_deleted", "type": "Boolean"}]
+    decode = {"format": "Json", "columns": columns}
+    changes = {**decode, "envelope": "Debezium", "key": {"format": "Json"}}
+
+    assert len(problems("Iceberg", decode=decode)) == 1
+    assert problems("Iceberg", decode=changes) == []
+    assert in_iceberg("_deleted") == "_deleted_"
+
+
 @pytest.mark.parametrize("type_", ["Iceberg", "Delta", "Hive", "Glue", "BigQuery"])
 def test_columns_that_differ_by_case_only_are_refused(type_: str) -> None:
     (text,) = problems(type_, "userId", "userid", output__options={"envelope": False})

@@ -19,8 +19,9 @@ from landfall.ledger.task_results import DecidedObject
 from landfall.publish import DueObjects, Hold
 from landfall.publish.building import publisher
 from landfall.publish.delta import DeltaMaintenanceOptions, _hold
-from landfall.publish.iceberg import IcebergTables, IcebergTableSettings
 from landfall.publish.iceberg.expiry import NamingSnapshots, SnapshotLimits, naming
+from landfall.publish.iceberg.options import IcebergTableSettings
+from landfall.publish.iceberg.tables import IcebergTables
 from landfall.publish.tables import TablePublisher
 from tests.support.ledger.cleaned_up import Cleaner
 from tests.support.ledger.sample_ledger import GROUP, LANE

@@ -22,7 +22,7 @@ from landfall.publish.delta.files import (
 from landfall.publish.delta.keyed import KeyedTables
 from landfall.publish.delta.logs import StorageLogs, TableLogs
 from landfall.publish.delta.tables import DeltaSettings, DeltaTables
-from landfall.publish.keyed.rows import KeySettings
+from landfall.publish.keyed.options import KeyedOptions
 from landfall.publish.object_file import StoreFiles
 from landfall.publish.s3_access import Recent, S3Settings, landed_files, s3_access
 from landfall.publish.table_names import (
@@ -30,7 +30,7 @@ from landfall.publish.table_names import (
     check_parquet,
     destination,
 )
-from landfall.publish.tables import ChoiceOptions, TablePublisher, keeps_files
+from landfall.publish.tables import TablePublisher, keeps_files
 from landfall.store.urls import open_store
 
 _PARTITION_TYPES = {"String": "string", "Date": "date", "Int32": "integer", "Int64": "long"}
@@ -56,7 +56,7 @@ class DeltaMaintenanceOptions(
             raise ValueError(f"option maintenance.expireAfter: {error}") from None
 
 
-class DeltaOptions(ChoiceOptions, kw_only=True):
+class DeltaOptions(KeyedOptions, kw_only=True):
     """Options of the publisher ``Delta``; docs/publishers/delta.md describes them."""
 
     table: str
@@ -65,31 +65,7 @@ class DeltaOptions(ChoiceOptions, kw_only=True):
     scheme: Literal["s3", "s3a"] = "s3"
     storage: dict[str, str | int | float | bool] = {}  # noqa: RUF012  # copied by msgspec
     schema_evolution: Literal["Add", "None"] = "Add"
-    mode: Literal["Append", "Keyed"] = "Append"
-    key: list[str] = []  # noqa: RUF012  # copied by msgspec
-    order: str | None = None
-    deleted: str | None = None
     maintenance: DeltaMaintenanceOptions = msgspec.field(default_factory=DeltaMaintenanceOptions)
-
-    @property
-    def keys(self) -> KeySettings | None:
-        """The options of keys; None if tables are not keyed.
-
-        Raises:
-            ValueError: an option is missing, or is of no use.
-        """
-        if self.mode != "Keyed":
-            for name in ("key", "order", "deleted"):
-                if getattr(self, name):
-                    raise ValueError(f"option {name}: is of tables with mode: Keyed")
-            return None
-        if not self.key or len({*self.key}) < len(self.key):
-            raise ValueError("option key: expected the columns of a key, each once, such as [id]")
-        if "{topic}" not in self.table:
-            raise ValueError(
-                "option table: a keyed table is of one topic, so its folder has {topic} in it"
-            )
-        return KeySettings(tuple(self.key), self.order, self.deleted or "_deleted")
 
 
 class Delta:
@@ -147,7 +123,7 @@ class Delta:
 
 
 def _tables(read: DeltaOptions, context: Context, **common: Any) -> DeltaTables:
-    if (keys := read.keys) is None:
+    if (keys := read.keys(read.table)) is None:
         return DeltaTables(logs=_logs(read, context), **common)
     logs = _copied_logs(read, context, "keyed tables")
     return KeyedTables(logs=logs, keys=keys, kept=read.maintenance.age(), **common)

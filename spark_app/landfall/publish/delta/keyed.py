@@ -1,13 +1,7 @@
 """Keyed Delta tables: deletion vectors leave the newest row of each key.
 
 A version adds the files of a stretch, marks what does not count in them and in earlier files, and
-names the index of the table's keys (``landfall.publish.keyed``). Rows are found in files by the
-columns ``_partition`` and ``_offset``; only a row that has both is marked.
-
-Where files replace other files, rows that did not count there do not count in the new ones, also
-if another program has deleted them. If a replacement may change which row of a key is the newest,
-as when a range was landed again, or if the index is lost or was made by other options, all files
-are folded again, in one version.
+names the index of the table's keys (``landfall.publish.keyed``).
 
 delta-rs writes no vectors. So it makes the version in a copy of the log (``copied_log``), and what
 it cannot write is put in before the version is created.
@@ -22,7 +16,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from urllib.parse import unquote
 
-import msgspec
 from deltalake import PostCommitHookProperties, Schema
 from deltalake.exceptions import CommitFailedError
 
@@ -31,33 +24,24 @@ from landfall.publish import Stretch
 from landfall.publish.delta.copied_log import CopiedTable, StoreLogs
 from landfall.publish.delta.entries import Action
 from landfall.publish.delta.files import DeltaFile
-from landfall.publish.delta.keyed_version import (
-    FoldAgain,
-    KeyedFile,
-    KeyedPass,
-    KeyedVersion,
-    LiveFiles,
-    OpenedFiles,
-)
+from landfall.publish.delta.keyed_files import LiveFiles, opened_files
 from landfall.publish.delta.logs import LoadedTable
 from landfall.publish.delta.position import index_properties
 from landfall.publish.delta.tables import (
     MAX_TRIES,
     DeltaTables,
     contended,
-    log,
     log_passed_over,
     paths_in_log,
 )
 from landfall.publish.delta.unnamed_files import delete_unnamed
-from landfall.publish.delta.vectors import Descriptor, VectorUnreadable, file_of
-from landfall.publish.keyed.fold import OrderUnknown
+from landfall.publish.delta.vectors import Descriptor, VectorFile, VectorUnreadable, file_of
 from landfall.publish.keyed.index import FOLDER, IndexLost, IndexSizes, KeyIndex
+from landfall.publish.keyed.passes import KeyedFile, KeyedPass, KeyedVersion
 from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.replaced_files import FileChanges, TableFile
 from landfall.publish.table_names import absolute
-from landfall.publish.table_position import NONE, TablePosition
-from landfall.store import Slots
+from landfall.publish.table_position import TablePosition
 
 LOOK_EVERY = 30
 """After how many versions a pass looks for files that no version names."""
@@ -152,11 +136,14 @@ class KeyedTables(DeltaTables):
             )
             for file, add in zip(files, added, strict=True)
         ]
-        version = self._version(loaded, new, changes, again=again)
-        if version.vectors.is_filled:
-            self.logs.slots(loaded.url).create(version.vectors.name, bytes(version.vectors.body))
-        index = index_properties(self.application, version.index.text, self._keys_text)
-        with self.logs.amending(loaded, partial(_amended, loaded, version)):
+        vectors = VectorFile()
+        position = None if again else self._position(loaded)
+        leaving = LiveFiles(loaded).leaving(changes)
+        version = self._pass(loaded, vectors).version(position, new, leaving)
+        if vectors.is_filled:
+            self.logs.slots(loaded.url).create(vectors.name, bytes(vectors.body))
+        index = index_properties(self.application, version.index.text, self.keys.text)
+        with self.logs.amending(loaded, partial(_amended, loaded, version, vectors.descriptors)):
             loaded.create_write_transaction(
                 [*added],
                 mode="append",
@@ -169,70 +156,37 @@ class KeyedTables(DeltaTables):
         if loaded.version() % LOOK_EVERY == 0:
             self._delete_unnamed(loaded)
 
+    def _pass(self, loaded: CopiedTable, vectors: VectorFile) -> KeyedPass:
+        slots = self.logs.slots(loaded.url)
+        return KeyedPass(
+            table=loaded.url,
+            keys=self.keys,
+            opens=opened_files(loaded.url, slots, self.root, self.files()),
+            live=LiveFiles(loaded),
+            write=lambda _, positions: vectors.add(positions),
+            empty=KeyIndex(slots, is_ordered=self.keys.order is not None, sizes=self.sizes),
+        )
+
     def _delete_unnamed(self, loaded: CopiedTable) -> None:
         """Delete files that no version names any more, by the version that the pass began with."""
-        slots = self.logs.slots(loaded.url)
         with suppress(IndexLost, VectorUnreadable):  # then the next pass mends the table, or stops
             vectors = {file_of(add["deletionVector"]) for add in loaded.adds().values()}
-            index = self._index(loaded, self._no_index(slots))
+            index = self._pass(loaded, VectorFile()).index(self._position(loaded))
             parts = {f"{FOLDER}/{name}" for name in (index.names if index else ())}
+            slots = self.logs.slots(loaded.url)
             delete_unnamed(slots, {*vectors, *parts}, datetime.now(UTC), self.kept)
 
-    def _no_index(self, slots: Slots) -> KeyIndex:
-        return KeyIndex(slots, is_ordered=self.keys.order is not None, sizes=self.sizes)
 
-    def _version(
-        self, loaded: CopiedTable, new: Sequence[KeyedFile], changes: FileChanges, *, again: bool
-    ) -> KeyedVersion:
-        """Plan a version.
-
-        Raises:
-            Stalled: DESTINATION_CONFLICT, rows of a key have no order.
-        """
-        try:
-            return self._planned(loaded, new, changes, again=again)
-        except OrderUnknown as error:
-            raise Stalled(
-                Reason.DESTINATION_CONFLICT,
-                f"table {loaded.url}: {error}, and offsets order the rows of one partition only; "
-                "let option order name a column, such as _source_ts",
-            ) from None
-
-    def _planned(
-        self, loaded: CopiedTable, new: Sequence[KeyedFile], changes: FileChanges, *, again: bool
-    ) -> KeyedVersion:
-        """Plan a version, by the index if that suffices."""
-        slots = self.logs.slots(loaded.url)
-        opens, live = OpenedFiles(loaded.url, slots, self.root, self.files()), LiveFiles(loaded)
-        leaving = live.leaving(changes)
-        empty = self._no_index(slots)
-        try:
-            index = None if again else self._index(loaded, empty)
-            if index is not None:
-                with suppress(FoldAgain):
-                    return KeyedPass(self.keys, opens, live, index).followed(new, leaving)
-        except IndexLost as error:
-            log.warning("index lost", extra={"table": loaded.url, "error": str(error)})
-        return KeyedPass(self.keys, opens, live, empty).again(new, leaving)
-
-    def _index(self, loaded: CopiedTable, empty: KeyIndex) -> KeyIndex | None:
-        """The index of a table; None if it has none, or one of other keys."""
-        position = self._position(loaded)
-        if position.index is None:
-            return empty if position.through == NONE else None
-        return empty.named(position.index.files) if position.index.keys == self._keys_text else None
-
-    @property
-    def _keys_text(self) -> str:
-        return msgspec.json.encode(self.keys).decode()
-
-
-def _amended(loaded: CopiedTable, version: KeyedVersion, actions: list[Action]) -> list[Action]:
+def _amended(
+    loaded: CopiedTable,
+    version: KeyedVersion,
+    vectors: Sequence[Descriptor],
+    actions: list[Action],
+) -> list[Action]:
     """Return the actions of a version, with vectors and with what leaves."""
     now_ms, found = round(time.time() * 1000), [*_protocol_for(loaded)]
-    vectors = version.vectors.descriptors
     marked = {
-        mark.file.path: (mark, None if mark.vector is None else vectors[mark.vector])
+        mark.file.path: (mark, None if mark.marks is None else vectors[mark.marks])
         for mark in version.marked
     }
     for action in actions:
@@ -242,11 +196,11 @@ def _amended(loaded: CopiedTable, version: KeyedVersion, actions: list[Action]) 
             add = _with_vector(add, vector, mark.rows)
         found.append({"add": add} if add else action)
     for mark, vector in marked.values():
-        old = mark.file.add or {}
+        old = mark.file.entry or {}
         new = {**_with_vector(old, vector, mark.rows), "dataChange": True}
         found += [{"remove": _removed(old, now_ms, changes_data=True)}, {"add": new}]
     for file in version.leaving:
-        found.append({"remove": _removed(file.add or {}, now_ms, changes_data=not file.is_moved)})
+        found.append({"remove": _removed(file.entry or {}, now_ms, changes_data=not file.is_moved)})
     return found
 
 

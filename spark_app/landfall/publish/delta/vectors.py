@@ -14,11 +14,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import numpy as np
-import numpy.typing as npt
 from pyroaring import BitMap64
 
-Positions = npt.NDArray[np.int64]
-"""Rows of a file, counted from 0."""
+from landfall.publish.keyed.rows import Positions
+
 Descriptor = Mapping[str, Any]
 """How a log names a vector."""
 PREFIX = "deletion_vector_"

@@ -26,6 +26,13 @@ def is_outdated(columns: pa.Schema) -> bool:
     return not columns.remove_metadata().equals(as_stored_now(columns))
 
 
+def own_folder(table: Any) -> str:
+    """The folder of a table's data files that Landfall makes, by its pyiceberg ``Table``."""
+    location = table.metadata.location.rstrip("/")
+    folder = table.properties.get("write.data.path", f"{location}/data")
+    return f"{folder.rstrip('/')}/landfall"
+
+
 @dataclass(frozen=True)
 class Copies:
     """Copies for one table, each made once.
@@ -46,9 +53,7 @@ class Copies:
     @classmethod
     def of(cls, landed: Any, table: Any, made: dict[str, str]) -> "Copies":
         """Return copies for a pyiceberg table; ``made`` has and gets copies by landed files."""
-        location = table.metadata.location.rstrip("/")
-        folder = table.properties.get("write.data.path", f"{location}/data")
-        return cls(landed, table.io, f"{folder.rstrip('/')}/landfall", made)
+        return cls(landed, table.io, own_folder(table), made)
 
     def of_file(self, url: str) -> str:
         """Return the URL of the copy of a landed file, which is made if there is none yet.

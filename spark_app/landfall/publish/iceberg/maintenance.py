@@ -5,16 +5,17 @@ property. The next batch deletes these files first. A publisher that is killed i
 no garbage, and a query that was planned by a snapshot has time to end. The commit is refused if
 a branch or tag has changed since the table was read.
 
-Only manifest lists and manifests are deleted: ``*.avro`` in the table's own folder of metadata.
-Data files are landed objects, which the ledger alone deletes. The names come from metadata that any
-client of the table can write, so a name with another form, or in another folder, is skipped.
+Manifest lists and manifests are deleted, which are ``*.avro`` in the table's own folder of
+metadata, and of keyed tables files of deletes and of indexes. Data files are landed objects, which
+the ledger alone deletes. The names come from metadata that any client of the table can write, so a
+name with another form, or in another folder, is skipped.
 
 Imports pyiceberg, which is an extra: import this where it is needed.
 """
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,13 +24,17 @@ from typing import Any
 
 from pydantic import PrivateAttr
 from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.manifest import ManifestContent
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import AssertRefSnapshotId, RemoveSnapshotsUpdate
 
 from landfall.api.values import plural
 from landfall.publish.health import Care
 from landfall.publish.iceberg.changing import TableChange
+from landfall.publish.iceberg.copies import own_folder
 from landfall.publish.iceberg.expiry import MAX_BATCH, SnapshotLimits, expired
+from landfall.publish.iceberg.keyed_files import SUFFIX, index_folder
+from landfall.publish.iceberg.position import index_names
 from landfall.publish.table_names import below
 from landfall.publish.table_position import pack, unpack
 
@@ -43,6 +48,8 @@ WORKERS = 16
 _MANIFEST = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-m\d+\.avro"
 _NAME = re.compile(rf"snap-\d+-\d+-[0-9a-f-]{{36}}\.avro|{_MANIFEST}", re.ASCII)
 """The names that pyiceberg gives to manifest lists and manifests."""
+_DELETES = re.compile(rf"[0-9a-f-]{{36}}{re.escape(SUFFIX)}", re.ASCII)
+_INDEX = re.compile(r"[0-9a-f]{32}\.parquet", re.ASCII)
 
 
 class _SameRefs(AssertRefSnapshotId):
@@ -83,8 +90,10 @@ class Maintenance:
     key: str
     limits: SnapshotLimits
     landed: str
-    _manifests: dict[str, frozenset[str]] = field(default_factory=dict)
-    """The manifests that each manifest list names, by paths; lists never change."""
+    _named_by: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The files that each manifest list names, by paths; lists never change."""
+    _deletes: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The files of deletes that each manifest of such names, by paths."""
 
     @property
     def property(self) -> str:
@@ -132,14 +141,14 @@ class Maintenance:
         metadata = loaded.metadata
         gone = {snapshot.snapshot_id for snapshot in due}
         kept = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in gone]
-        lists = {snapshot.manifest_list for snapshot in kept}
-        garbage = {snapshot.manifest_list for snapshot in due}
+        lists = {path for snapshot in kept for path in self._alone(loaded, snapshot)}
+        garbage = {path for snapshot in due for path in self._alone(loaded, snapshot)}
         if len(metadata.snapshots) <= MAX_LISTS:
             named = self._named(loaded.io, metadata.snapshots)
             lists |= set().union(*(named[snapshot.manifest_list] for snapshot in kept))
             garbage |= set().union(*(named[snapshot.manifest_list] for snapshot in due))
         left = self._delete(loaded, lists)
-        names = left | self._names(loaded, garbage - lists)
+        names = left | _names(loaded, garbage - lists)
         refs = _refs(metadata).items()
         requirements = (
             _SameRefs.of(metadata),
@@ -166,26 +175,51 @@ class Maintenance:
         )
         return len(due)
 
+    def _alone(self, loaded: Any, snapshot: Any) -> Iterator[str]:
+        """Yield the manifest list of a snapshot, and the files of its index."""
+        yield snapshot.manifest_list
+        for name in index_names(snapshot, self.key):
+            yield f"{index_folder(loaded)}/{name}"
+
     def _named(self, io: Any, snapshots: Iterable[Any]) -> Mapping[str, frozenset[str]]:
-        """Return the manifests of snapshots, by manifest list; each list is read once."""
+        """Return the manifests of snapshots, and the files of deletes that these name.
+
+        They are by manifest list; each list, and each manifest of deletes, is read once.
+        """
         by_list = {snapshot.manifest_list: snapshot for snapshot in snapshots}
-        for path in self._manifests.keys() - by_list.keys():
-            del self._manifests[path]
-        new = [path for path in by_list if path not in self._manifests]
+        for path in self._named_by.keys() - by_list.keys():
+            del self._named_by[path]
+        new = [path for path in by_list if path not in self._named_by]
         with ThreadPoolExecutor(WORKERS) as pool:
-            for path, manifests in zip(
-                new, pool.map(lambda path: by_list[path].manifests(io), new), strict=True
-            ):
-                self._manifests[path] = frozenset(manifest.manifest_path for manifest in manifests)
-        return self._manifests
+            lists = [*pool.map(lambda path: by_list[path].manifests(io), new)]
+            of_deletes = {
+                manifest.manifest_path: manifest
+                for manifests in lists
+                for manifest in manifests
+                if manifest.content is ManifestContent.DELETES
+            }
+            unread = [path for path in of_deletes if path not in self._deletes]
+            entries = pool.map(lambda path: of_deletes[path].fetch_manifest_entry(io), unread)
+            for path, some in zip(unread, entries, strict=True):
+                self._deletes[path] = frozenset(entry.data_file.file_path for entry in some)
+        for path, manifests in zip(new, lists, strict=True):
+            names = frozenset(manifest.manifest_path for manifest in manifests)
+            deletes = (self._deletes.get(name, frozenset()) for name in names)
+            self._named_by[path] = names.union(*deletes)
+        for path in self._deletes.keys() - frozenset().union(*self._named_by.values()):
+            del self._deletes[path]
+        return self._named_by
 
     def _delete(self, loaded: Any, needed: Collection[str]) -> set[str]:
         """Delete the files of the batch before, except needed ones; return those that are left."""
-        folder = _folder(loaded)
         names = self._expired_files(loaded.properties)
-        paths = [f"{folder}/{name}" for name in names if _NAME.fullmatch(name)]
-        if below(self.landed, f"{folder}/x") is not None:
-            return set()
+        paths = {
+            path: name
+            for name in names
+            if (path := _path(loaded, name)) is not None
+            and path not in needed
+            and below(self.landed, path) is None
+        }
 
         def deleted(path: str) -> bool:
             try:
@@ -197,16 +231,26 @@ class Maintenance:
                 return False
             return True
 
-        paths = [path for path in paths if path not in needed]
         with ThreadPoolExecutor(WORKERS) as pool:
             done = dict(zip(paths, pool.map(deleted, paths), strict=True))
-        return {path.removeprefix(f"{folder}/") for path, is_gone in done.items() if not is_gone}
+        return {paths[path] for path, is_gone in done.items() if not is_gone}
 
-    def _names(self, loaded: Any, paths: Iterable[str]) -> set[str]:
-        """Return the names of files in the table's folder of metadata."""
-        folder = f"{_folder(loaded)}/"
-        names = (path.removeprefix(folder) for path in paths if path.startswith(folder))
-        return {name for name in names if _NAME.fullmatch(name)}
+
+def _names(loaded: Any, paths: Iterable[str]) -> set[str]:
+    """Return the names of files that are Landfall's own."""
+    names = {path.rpartition("/")[2]: path for path in paths}
+    return {name for name, path in names.items() if _path(loaded, name) == path}
+
+
+def _path(loaded: Any, name: str) -> str | None:
+    """The path of an own file of a table; None if it is no name of one."""
+    if _NAME.fullmatch(name):
+        return f"{_folder(loaded)}/{name}"
+    if _DELETES.fullmatch(name):
+        return f"{own_folder(loaded)}/{name}"
+    if _INDEX.fullmatch(name):
+        return f"{index_folder(loaded)}/{name}"
+    return None
 
 
 def _folder(loaded: Any) -> str:

@@ -21,11 +21,20 @@ Whether an ancestor has expired cannot always be seen: pyiceberg removes the par
 snapshot that it keeps.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from landfall.errors import Reason, Stalled
-from landfall.publish.table_position import NONE, TablePosition, pack, slot_of, unpack
+from landfall.publish.keyed.index import IndexLost, names_in
+from landfall.publish.table_position import (
+    NONE,
+    NamedIndex,
+    TablePosition,
+    pack,
+    slot_of,
+    unpack,
+)
 
 
 def position_key(group: str, lane: str) -> str:
@@ -33,17 +42,31 @@ def position_key(group: str, lane: str) -> str:
     return f"landfall.{group}.{lane}.through"
 
 
-def positions(key: str, through: int, left_out: Collection[str] = ()) -> Mapping[str, str]:
-    """Return the part of a snapshot's summary that is its position; see ``TablePosition``."""
-    return {key: str(through), f"{key}.left-out": pack(left_out)}
+def positions(key: str, reached: TablePosition) -> Mapping[str, str]:
+    """Return the part of a snapshot's summary that is its position."""
+    found = {key: str(reached.through), f"{key}.left-out": pack(reached.left_out or ())}
+    if (index := reached.index) is not None:
+        found |= {index_key(key): index.files, f"{key}.keys": index.keys}
+    return found
 
 
-def position_properties(
-    key: str, through: int, left_out: Collection[str], snapshot: Any
-) -> Mapping[str, str]:
+def index_key(key: str) -> str:
+    """The name of the property that names the files of an index."""
+    return f"{key}.index"
+
+
+def index_names(snapshot: Any, key: str) -> frozenset[str]:
+    """Return the names of the files of an index that a snapshot names; none if it names none."""
+    found = snapshot.summary.additional_properties if snapshot.summary else {}
+    with suppress(IndexLost):  # any client may have written it
+        return names_in(found[index_key(key)]) if index_key(key) in found else frozenset()
+    return frozenset()
+
+
+def position_properties(key: str, reached: TablePosition, snapshot: Any) -> Mapping[str, str]:
     """Return the properties that are set together with a ``Snapshot``."""
     return {
-        **positions(key, through, left_out),
+        **positions(key, reached),
         f"{key}.snapshot": str(snapshot.snapshot_id),
         f"{key}.sequence": str(snapshot.sequence_number),
     }
@@ -95,7 +118,9 @@ def _number(texts: Mapping[str, str], key: str) -> int:
 
 def _read(texts: Mapping[str, str], key: str) -> TablePosition:
     try:
-        return TablePosition(slot_of(texts[key]), unpack(texts.get(f"{key}.left-out")))
+        files, keys = (texts.get(name, "") for name in (index_key(key), f"{key}.keys"))
+        index = NamedIndex(files, keys) if files else None
+        return TablePosition(slot_of(texts[key]), unpack(texts.get(f"{key}.left-out")), index)
     except ValueError as error:
         raise _unknown(key, error) from error
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -24,7 +25,6 @@ import pyarrow.parquet as pq
 
 from landfall.publish.keyed.rows import ENTRY, Rows, offsets_of
 from landfall.publish.table_position import packed, unpacked
-from landfall.store import Slots
 
 FOLDER = "_landfall_index"
 """The folder below a table; VACUUM skips it."""
@@ -35,6 +35,18 @@ READERS = 8
 """How many parts are read concurrently, and in memory."""
 FIRSTS = b"firsts"
 """The metadata of a part: the first halves of the hashes that its row groups begin with, in hex."""
+
+
+class IndexSlots(Protocol):
+    """The part of ``Slots`` that an index needs."""
+
+    def read(self, key: str) -> bytes | None:
+        """See ``Slots``."""
+        ...
+
+    def create(self, key: str, body: bytes) -> object:
+        """See ``Slots``; a file that is there has the same bytes."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,7 @@ class KeyIndex:
         sizes: how it is cut.
     """
 
-    slots: Slots
+    slots: IndexSlots
     runs: tuple[Run, ...] = ()
     fresh: Rows = field(default_factory=_NONE.copy)
     is_ordered: bool = False
@@ -101,11 +113,7 @@ class KeyIndex:
         Raises:
             IndexLost: the text names none.
         """
-        try:
-            runs = msgspec.json.decode(unpacked(text), type=tuple[Run, ...])
-        except (ValueError, msgspec.MsgspecError) as error:
-            raise IndexLost(f"the index is not named: {error}") from error
-        return replace(self, runs=runs, fresh=_NONE.copy())
+        return replace(self, runs=_runs(text), fresh=_NONE.copy())
 
     @property
     def text(self) -> str:
@@ -115,7 +123,7 @@ class KeyIndex:
     @property
     def names(self) -> frozenset[str]:
         """The names of its files."""
-        return frozenset(part.name for run in self.runs for part in run)
+        return _names(self.runs)
 
     def newest(self, keys: Rows) -> tuple[npt.NDArray[np.bool_], Rows]:
         """Return which keys are known, and the newest row of each of these.
@@ -228,6 +236,26 @@ class KeyIndex:
         found = body.getvalue()
         self.slots.create(f"{FOLDER}/{_name(found)}", found)  # or another pass did: the same bytes
         return IndexPart(_name(found), len(entries), int(entries["high"][0]))
+
+
+def names_in(text: str) -> frozenset[str]:
+    """Return the names of the files of an index, by what a version of a table names.
+
+    Raises:
+        IndexLost: the text names none.
+    """
+    return _names(_runs(text))
+
+
+def _runs(text: str) -> tuple[Run, ...]:
+    try:
+        return msgspec.json.decode(unpacked(text), type=tuple[Run, ...])
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise IndexLost(f"the index is not named: {error}") from error
+
+
+def _names(runs: Sequence[Run]) -> frozenset[str]:
+    return frozenset(part.name for run in runs for part in run)
 
 
 @dataclass

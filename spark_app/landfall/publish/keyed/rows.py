@@ -4,21 +4,28 @@ A key is a cryptographic hash of 128 bits, so that no two keys share one. A row 
 bits: the Kafka partition and the offset.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from landfall.api.column_names import DELETED
+
 Rows = npt.NDArray[np.void]
 """Of ``ROW`` or ``ENTRY``."""
 RowIds = npt.NDArray[np.uint64]
 """Numbers of rows, see ``row_ids``."""
+Positions = npt.NDArray[np.int64]
+"""Rows of a file, counted from 0."""
+Names = Callable[[pa.Schema], Mapping[str, str]]
+"""Returns the names that columns of a file have in landed files, by their own names."""
 ENTRY = np.dtype([("high", "<u8"), ("low", "<u8"), ("order", "<i8"), ("row", "<u8")])
 """The newest row of a key: the halves of its hash, by what rows are ordered, and the row."""
 ROW = np.dtype([*ENTRY.descr, ("deleted", "?")])
@@ -50,20 +57,32 @@ class KeySettings:
 
     key: tuple[str, ...]
     order: str | None = None
-    deleted: str = "_deleted"
+    deleted: str = DELETED
 
-    def columns(self, schema: pa.Schema) -> list[str]:
-        """The columns of a file that are read.
+    @property
+    def text(self) -> str:
+        """The same as text, which a table keeps with its index."""
+        return msgspec.json.encode(self).decode()
+
+    @property
+    def named(self) -> list[str]:
+        """The columns that rows of a keyed table may be read with, as landed files name them."""
+        return [*dict.fromkeys((*self._needed, PARTITION, OFFSET, self.deleted))]
+
+    @property
+    def _needed(self) -> list[str]:
+        return [*self.key, *filter(None, [self.order])]
+
+    def columns(self, names: Sequence[str]) -> list[str]:
+        """The columns of a file that are read, of all that it has.
 
         Raises:
             NoKeys: one is missing.
         """
-        wanted = (*self.key, *filter(None, [self.order]))
-        for name in wanted:
-            if name not in schema.names:
+        for name in self._needed:
+            if name not in names:
                 raise NoKeys(f"it has no column {name}")
-        more = [name for name in (PARTITION, OFFSET, self.deleted) if name in schema.names]
-        return [*dict.fromkeys((*wanted, *more))]
+        return [name for name in self.named if name in names]
 
 
 @dataclass(frozen=True)
@@ -91,17 +110,25 @@ class KeyedRows:
         return found
 
 
-def keyed_rows(file: Any, settings: KeySettings) -> Iterator[KeyedRows]:
+def as_they_are(schema: pa.Schema) -> Mapping[str, str]:
+    """Return the names of a file whose columns have the names of landed files."""
+    return {name: name for name in schema.names}
+
+
+def keyed_rows(file: Any, settings: KeySettings, names: Names = as_they_are) -> Iterator[KeyedRows]:
     """Yield the rows of an open Parquet file with their keys.
+
+    Args:
+        file: as Arrow opens it.
+        settings: of the keys.
+        names: of its columns.
 
     Raises:
         NoKeys: a column is missing, or of a type that no key or order has.
         pa.ArrowInvalid: it is no Parquet file.
         OSError: the store does not answer.
     """
-    opened = pq.ParquetFile(file)
-    columns = settings.columns(opened.schema_arrow)
-    for batch in opened.iter_batches(BATCH, columns=columns):
+    for batch in _batches(file, names, settings.columns):
         ids = _ids(batch)
         parts = [_as_bytes(name, batch.column(name)) for name in settings.key]
         has_key = ~np.logical_or.reduce([_nulls(part) for part in parts]) & (ids != NO_ROW)
@@ -114,18 +141,19 @@ def keyed_rows(file: Any, settings: KeySettings) -> Iterator[KeyedRows]:
         yield KeyedRows(ids, rows, has_key)
 
 
-def row_ids(file: Any) -> Iterator[RowIds]:
+def row_ids(file: Any, names: Names = as_they_are) -> Iterator[RowIds]:
     """Yield the rows of an open Parquet file, in its order; ``NO_ROW`` for one without an offset.
+
+    Args:
+        file: as Arrow opens it.
+        names: of its columns.
 
     Raises:
         NoKeys: a number is out of range.
         pa.ArrowInvalid: it is no Parquet file.
         OSError: the store does not answer.
     """
-    opened = pq.ParquetFile(file)
-    columns = [name for name in (PARTITION, OFFSET) if name in opened.schema_arrow.names]
-    for batch in opened.iter_batches(BATCH, columns=columns or opened.schema_arrow.names[:1]):
-        yield _ids(batch)
+    yield from map(_ids, _batches(file, names, _of_place))
 
 
 def offsets_of(rows: RowIds) -> npt.NDArray[np.int64]:
@@ -147,6 +175,22 @@ def in_two_partitions(one: Rows, other: Rows) -> npt.NDArray[np.bool_]:
     """Return which rows are of another Kafka partition than the ones at the same place."""
     different: npt.NDArray[np.bool_] = (one["row"] ^ other["row"]) >> _OFFSET_BITS != 0
     return different
+
+
+def _of_place(names: Sequence[str]) -> list[str]:
+    return [name for name in (PARTITION, OFFSET) if name in names] or [*names[:1]]
+
+
+def _batches(
+    file: Any, names: Names, columns: Callable[[Sequence[str]], Sequence[str]]
+) -> Iterator[pa.RecordBatch]:
+    """Yield columns of a file under their names in landed files."""
+    opened = pq.ParquetFile(file)
+    landed = names(opened.schema_arrow)
+    wanted = columns([*landed.values()])
+    own = [name for name in landed if landed[name] in wanted]
+    for batch in opened.iter_batches(BATCH, columns=own):
+        yield batch.rename_columns([landed[name] for name in batch.schema.names])
 
 
 def _ids(batch: pa.RecordBatch) -> RowIds:

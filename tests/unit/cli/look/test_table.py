@@ -21,7 +21,8 @@ from landfall.lane import Lane
 from landfall.ledger import State
 from landfall.ledger.task_results import DecidedObject
 from landfall.publish.health import Details, TableHealth
-from landfall.publish.iceberg import IcebergTables, maintenance
+from landfall.publish.iceberg import maintenance
+from landfall.publish.iceberg.tables import IcebergTables
 from tests.support.kubernetes.groups import document
 from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.support.publishers.lake import CLICKS, ORDERS, Landed

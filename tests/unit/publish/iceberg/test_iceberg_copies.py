@@ -12,7 +12,7 @@ from pyiceberg.exceptions import CommitFailedException
 
 from landfall.errors import Reason, Stalled
 from landfall.formats.parquet import ParquetFormat
-from landfall.publish.iceberg import IcebergTables
+from landfall.publish.iceberg.tables import IcebergTables
 from tests.support.publishers.lake import CLICKS, DAY, Landed
 from tests.support.publishers.parquet_files import rewritten
 from tests.unit.publish.iceberg.test_iceberg import built, catalog_of, stalled

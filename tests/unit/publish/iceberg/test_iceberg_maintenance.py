@@ -13,9 +13,11 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from landfall.publish.building import publisher
-from landfall.publish.iceberg import IcebergTables, IcebergTableSettings, maintenance
+from landfall.publish.iceberg import maintenance
 from landfall.publish.iceberg.expiry import SnapshotLimits, expired
 from landfall.publish.iceberg.maintenance import Maintenance
+from landfall.publish.iceberg.options import IcebergTableSettings
+from landfall.publish.iceberg.tables import IcebergTables
 from landfall.publish.table_position import pack, unpack
 from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.support.publishers.lake import CLICKS, Killed, Lake, iceberg_lake, killed_at

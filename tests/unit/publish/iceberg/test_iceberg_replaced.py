@@ -11,23 +11,22 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import EqualTo
-from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent
-from pyiceberg.manifest import ManifestWriterV2 as ManifestWriter
-from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update.snapshot import _FastAppendFiles
-from pyiceberg.typedef import Record
+from pyiceberg.manifest import DataFileContent
 
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
 from landfall.ledger import Purpose
 from landfall.publish.following import Follower
 from tests.support.ledger.sample_ledger import GROUP, LANE
+from tests.support.publishers.iceberg_deletes import (
+    FILE_PATH,
+    add_deletes_file,
+    add_position_deletes,
+)
 from tests.support.publishers.lake import CLICKS, ORDERS, Killed, Lake, iceberg_lake, killed_at
 from tests.unit.publish.delta.test_delta_rewritten import merge, replace, undo
 
 TABLE = "lake.clicks"
-FILE_PATH, POS = 2147483546, 2147483545
-"""Field ids of position deletes: https://iceberg.apache.org/spec/#position-delete-files."""
 
 
 @pytest.fixture
@@ -74,55 +73,16 @@ def rewrite(lake: Lake, *numbers: int, without: Sequence[int] = ()) -> None:
         transaction.append(whole.filter(kept).cast(table.schema().as_arrow()))
 
 
-class _DeleteManifest(ManifestWriter):
-    def content(self) -> ManifestContent:
-        return ManifestContent.DELETES
-
-    @property
-    def _meta(self) -> dict[str, str]:
-        return {**super()._meta, "content": "deletes"}
-
-
-class _AddDeletes(_FastAppendFiles):
-    def new_manifest_writer(self, spec: Any) -> Any:
-        output = self.new_manifest_output()
-        return _DeleteManifest(spec, self.schema(), output, self._snapshot_id, self._compression)
-
-
 def add_deletes(lake: Lake, rows: pa.Table, content: DataFileContent, **fields: Any) -> None:
     """Add a file with deletes of rows to the table, as Spark does merge-on-read."""
-    file = lake.landed.root / "deletes.parquet"
-    pq.write_table(rows, file)
-    table = load(lake)
-    added = DataFile.from_args(
-        content=content,
-        file_path=f"file://{file}",
-        file_format=FileFormat.PARQUET,
-        partition=Record(),
-        record_count=len(rows),
-        file_size_in_bytes=file.stat().st_size,
-        **fields,
-    )
-    added.spec_id = 0
-    with (
-        table.transaction() as transaction,
-        _AddDeletes(operation=Operation.DELETE, transaction=transaction, io=table.io) as adding,
-    ):
-        adding.append_data_file(added)
+    add_deletes_file(load(lake), lake.landed.root / "deletes.parquet", rows, content, **fields)
 
 
 def delete_by_position(lake: Lake, number: int, row: int) -> None:
     (path,) = landed_paths(lake, number)
-    schema = pa.schema(
-        [
-            pa.field("file_path", pa.string(), False, {"PARQUET:field_id": str(FILE_PATH)}),
-            pa.field("pos", pa.int64(), False, {"PARQUET:field_id": str(POS)}),
-        ]
-    )
     bounds = {FILE_PATH: path.encode()}
-    rows = pa.table({"file_path": [path], "pos": [row]}, schema=schema)
-    content = DataFileContent.POSITION_DELETES
-    add_deletes(lake, rows, content, lower_bounds=bounds, upper_bounds=bounds)
+    bounded = {"lower_bounds": bounds, "upper_bounds": bounds}
+    add_position_deletes(load(lake), lake.landed.root / "deletes.parquet", {path: [row]}, **bounded)
 
 
 def delete_by_value(lake: Lake, offset: int) -> None:

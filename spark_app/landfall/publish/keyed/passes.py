@@ -1,49 +1,52 @@
-"""Finds the rows that do not count in the files of a keyed Delta table, version by version."""
+"""Finds the rows that do not count in the files of a keyed table, version by version.
 
-import posixpath
-from collections.abc import Collection, Iterable, Iterator, Sequence
+A version adds the files of a stretch, marks what does not count in them and in earlier files, and
+names the index of the table's keys. Rows are found in files by the columns ``_partition`` and
+``_offset``; only a row that has both is marked.
+
+Where files replace other files, rows that did not count there do not count in the new ones, also
+if another program has deleted them. If a replacement may change which row of a key is the newest,
+as when a range was landed again, or if the index is lost or was made by other options, all files
+are folded again, in one version.
+
+How marks are written, where files are and what a table names is the part of each table format:
+``landfall.publish.delta.keyed`` and ``landfall.publish.iceberg.keyed_tables``.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any
-from urllib.parse import unquote
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from landfall.errors import Reason, Stalled
-from landfall.publish.delta.copied_log import CopiedTable
-from landfall.publish.delta.entries import Action
-from landfall.publish.delta.files import LandedFiles
-from landfall.publish.delta.tables import paths_in_log
-from landfall.publish.delta.vectors import (
-    Descriptor,
-    Positions,
-    VectorFile,
-    VectorUnreadable,
-    positions_of,
-)
-from landfall.publish.keyed.fold import Fold, counted
-from landfall.publish.keyed.index import KeyIndex
+from landfall.publish.keyed.fold import Fold, OrderUnknown, counted
+from landfall.publish.keyed.index import IndexLost, KeyIndex
 from landfall.publish.keyed.rows import (
     NO_ROW,
     OFFSET,
     PARTITION,
     KeyedRows,
     KeySettings,
+    Names,
     NoKeys,
+    Positions,
     RowIds,
+    as_they_are,
     keyed_rows,
     row_at,
     row_ids,
 )
-from landfall.publish.object_file import opened
-from landfall.publish.replaced_files import FileChanges
-from landfall.publish.table_names import absolute, below
-from landfall.store import Slots
+from landfall.publish.table_position import NONE, TablePosition
+
+log = logging.getLogger(__name__)
 
 _NO_ROWS = np.zeros(0, np.uint64)
-_BOX = ("min._partition", "max._partition", "min._offset", "max._offset")
+_NO_POSITIONS = np.zeros(0, np.int64)
 
 
 class FoldAgain(Exception):  # noqa: N818  # the name is the state
@@ -56,15 +59,15 @@ class KeyedFile:
 
     Attributes:
         uri: where it is.
-        path: as the table's log has it, without escapes.
-        add: its entry in the log; None if it enters.
+        path: as the table names it.
+        entry: what the table knows of it, in the form of its format; None if it enters.
         is_moved: whether it has just the rows of files that leave or, if it leaves itself, of files
             that enter. Then its keys need not be read.
     """
 
     uri: str
     path: str
-    add: Action | None = None
+    entry: Any = None
     is_moved: bool = False
 
 
@@ -75,12 +78,12 @@ class MarkedFile:
     Attributes:
         file: the file.
         rows: how many it has.
-        vector: the number of its vector in ``VectorFile``; None if all rows count.
+        marks: the number of its marks, as ``KeyedPass.write`` returned it; None if all rows count.
     """
 
     file: KeyedFile
     rows: int
-    vector: int | None
+    marks: int | None
 
 
 @dataclass
@@ -90,72 +93,64 @@ class KeyedVersion:
     Attributes:
         index: of its keys.
         leaving: files that leave.
-        vectors: of files that enter or change.
-        marked: these files.
+        marked: files that enter or stay, and get other marks.
     """
 
     index: KeyIndex
     leaving: Sequence[KeyedFile] = ()
-    vectors: VectorFile = field(default_factory=VectorFile)
     marked: list[MarkedFile] = field(default_factory=list)
 
-    def mark(self, file: KeyedFile, rows: int, positions: Positions) -> None:
-        """Record which rows of a file do not count."""
-        vector = self.vectors.add(positions) if len(positions) else None
-        self.marked.append(MarkedFile(file, rows, vector))
+
+class KeyedTableFiles(Protocol):
+    """The files that a table has."""
+
+    def with_any(self, rows: RowIds) -> list[KeyedFile]:
+        """The files that may have some of these rows, by their statistics.
+
+        Args:
+            rows: sorted, at least one.
+        """
+        ...
+
+    def all(self) -> list[KeyedFile]:
+        """All files."""
+        ...
 
 
 @dataclass(frozen=True)
 class OpenedFiles:
-    """Opens the files that a table has or gets.
+    """Reads the files that a table has or gets.
 
     Attributes:
-        table: its URL.
-        slots: the files of its folder.
-        root: the URL of the output root.
-        landed: the files below it.
+        open: returns a file as one of Arrow; may raise FileNotFoundError.
+        deleted: returns the rows of a file that the table does not have. Raises Stalled
+            DESTINATION_CONFLICT if it is not known which.
+        shares_marks: whether marks of a file are marks of other files as well.
+        names: of columns.
     """
 
-    table: str
-    slots: Slots
-    root: str
-    landed: LandedFiles
+    open: Callable[[KeyedFile], Any]
+    deleted: Callable[[KeyedFile], Positions]
+    shares_marks: Callable[[KeyedFile], bool] = lambda _: False
+    names: Names = as_they_are
 
     def ids(self, file: KeyedFile) -> RowIds:
         """The rows of a file, in its order."""
         with self._reading(file) as found:
-            return np.concatenate([_NO_ROWS, *row_ids(found)])
+            return np.concatenate([_NO_ROWS, *row_ids(found, self.names)])
 
     def rows(self, file: KeyedFile, settings: KeySettings) -> Iterator[KeyedRows]:
         """Yield the rows of a file with their keys."""
         with self._reading(file) as found:
-            for part in keyed_rows(found, settings):
-                if file.add is None and (part.ids == NO_ROW).any():
+            for part in keyed_rows(found, settings, self.names):
+                if file.entry is None and (part.ids == NO_ROW).any():
                     raise NoKeys(f"it has rows without {PARTITION} and {OFFSET}")
                 yield part
-
-    def deleted(self, add: Action | None) -> Positions:
-        """The rows of a file that the table does not have.
-
-        Raises:
-            Stalled: DESTINATION_CONFLICT, it is not known which.
-        """
-        vector: Descriptor | None = (add or {}).get("deletionVector")
-        if vector is None:
-            return np.zeros(0, np.int64)
-        try:
-            return positions_of(vector, self.slots.read_range)
-        except VectorUnreadable as error:
-            raise Stalled(
-                Reason.DESTINATION_CONFLICT,
-                f"table {self.table}: {error}. `landfall publish --rebuild` finds again which rows "
-                "count",
-            ) from None
 
     @contextmanager
     def _reading(self, file: KeyedFile) -> Iterator[Any]:
         try:
-            with self._open(file) as found:
+            with self.open(file) as found:
                 yield found
         except FileNotFoundError:
             raise Stalled(Reason.OBJECT_LOST, f"file {file.uri} is not there") from None
@@ -165,79 +160,81 @@ class OpenedFiles:
         except NoKeys as error:
             raise Stalled(Reason.DESTINATION_CONFLICT, f"file {file.uri}: {error}") from None
 
-    def _open(self, file: KeyedFile) -> Any:
-        uri = file.uri
-        if (key := below(self.root, uri)) is not None:
-            return self.landed.system.open_input_file(posixpath.join(self.landed.root, key))
-        if (path := below(self.table, uri)) is not None:
-            return opened(self.slots, path, int((file.add or {})["size"]))
-        raise Stalled(
-            Reason.DESTINATION_CONFLICT,
-            f"table {self.table} has file {uri}, which is neither in its folder nor in {self.root}",
-        )
-
-
-@dataclass(frozen=True)
-class LiveFiles:
-    """The files that a table has.
-
-    Attributes:
-        loaded: the table.
-    """
-
-    loaded: CopiedTable
-
-    def leaving(self, changes: FileChanges) -> list[KeyedFile]:
-        """The files that leave by these changes."""
-        wanted = {file.path for file in changes.remove}
-        if not wanted:
-            return []
-        in_log = [path for path in paths_in_log(self.loaded) if unquote(path) in wanted]
-        return [
-            replace(file, is_moved=file.path in changes.moved_out) for file in self._files(in_log)
-        ]
-
-    def with_any(self, rows: RowIds) -> list[KeyedFile]:
-        """The files that may have some of these rows, by their statistics.
-
-        Args:
-            rows: sorted, at least one.
-        """
-        files = pa.table(self.loaded.get_add_actions(flatten=True))
-        boxes = [_numbers(files, name) for name in _BOX]
-        may = np.logical_or.reduce([np.isnan(box) for box in boxes])
-        for number in np.flatnonzero(~may):
-            may[number] = _has_any(rows, *(int(box[number]) for box in boxes))
-        return self._files(files["path"].filter(pa.array(may)).to_pylist())
-
-    def all(self) -> list[KeyedFile]:
-        """All files."""
-        return self._files(paths_in_log(self.loaded))
-
-    def _files(self, in_log: Collection[str]) -> list[KeyedFile]:
-        """Files by their paths as the log has them."""
-        adds = self.loaded.adds(in_log)
-        found = ((unquote(path), add) for path, add in adds.items())
-        return [KeyedFile(absolute(self.loaded.url, path), path, add) for path, add in found]
-
 
 @dataclass(frozen=True)
 class KeyedPass:
     """Plans a version of a table.
 
     Attributes:
+        table: its name.
         keys: what a key is.
         opens: opens files.
         live: the files that the table has.
-        index: of its keys.
+        write: writes which rows of a file do not count, at least one; returns their number in
+            ``MarkedFile``.
+        empty: an index of no keys.
     """
 
+    table: str
     keys: KeySettings
     opens: OpenedFiles
-    live: LiveFiles
-    index: KeyIndex
+    live: KeyedTableFiles
+    write: Callable[[KeyedFile, Positions], int]
+    empty: KeyIndex
 
-    def followed(self, new: Sequence[KeyedFile], leaving: Sequence[KeyedFile]) -> KeyedVersion:
+    def version(
+        self,
+        position: TablePosition | None,
+        new: Sequence[KeyedFile],
+        leaving: Sequence[KeyedFile],
+    ) -> KeyedVersion:
+        """Plan a version, by the index if that suffices.
+
+        Args:
+            position: of the table, with the name of its index; None to fold all files again.
+            new: files that enter.
+            leaving: files that leave.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, rows of a key have no order, or see ``OpenedFiles``.
+            Retry: the store does not answer.
+        """
+        try:
+            return self._version(position, new, leaving)
+        except OrderUnknown as error:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {self.table}: {error}, and offsets order the rows of one partition only; "
+                "let option order name a column, such as _source_ts",
+            ) from None
+
+    def _version(
+        self,
+        position: TablePosition | None,
+        new: Sequence[KeyedFile],
+        leaving: Sequence[KeyedFile],
+    ) -> KeyedVersion:
+        try:
+            if position is not None and (index := self.index(position)) is not None:
+                with suppress(FoldAgain):
+                    return self.followed(index, new, leaving)
+        except IndexLost as error:
+            log.warning("index lost", extra={"table": self.table, "error": str(error)})
+        return self.again(new, leaving)
+
+    def index(self, position: TablePosition) -> KeyIndex | None:
+        """Return the index that a position names; None if there is none, or of other keys.
+
+        Raises:
+            IndexLost: the position names none.
+        """
+        if (named := position.index) is None:
+            return self.empty if position.through == NONE else None
+        return self.empty.named(named.files) if named.keys == self.keys.text else None
+
+    def followed(
+        self, index: KeyIndex, new: Sequence[KeyedFile], leaving: Sequence[KeyedFile]
+    ) -> KeyedVersion:
         """Return a version in which files enter and leave.
 
         Rows that leave and enter at once count as they did.
@@ -249,7 +246,7 @@ class KeyedPass:
         """
         count, uncounted = self._before(leaving)
         before = np.sort(np.concatenate([count, uncounted]))
-        fold, gone, entered = Fold(self.index), [uncounted], [_NO_ROWS]
+        fold, gone, entered = Fold(index), [uncounted], [_NO_ROWS]
         for file in new:
             for part in () if file.is_moved else self.opens.rows(file, self.keys):
                 is_old = _is_in(part.ids, before)
@@ -265,12 +262,12 @@ class KeyedPass:
     def again(self, new: Sequence[KeyedFile], leaving: Sequence[KeyedFile]) -> KeyedVersion:
         """Return a version in which files enter and leave, by the rows of all files.
 
-        ``index`` is empty. Rows count by their keys alone.
+        Rows count by their keys alone.
 
         Raises:
             OrderUnknown, IndexLost, Stalled, Retry: see ``Fold`` and ``OpenedFiles``.
         """
-        files, fold = [*_without(self.live.all(), leaving), *new], Fold(self.index)
+        files, fold = [*_without(self.live.all(), leaving), *new], Fold(self.empty)
         for file in files:
             for part in self.opens.rows(file, self.keys):
                 fold.add(part)
@@ -279,7 +276,7 @@ class KeyedPass:
             rows, positions = self._uncounted(file, version.index)
             had = self._had(file)
             if had is None or not np.array_equal(positions, had):
-                version.mark(file, rows, positions)
+                version.marked.append(self._marked(file, rows, positions))
         return version
 
     def _before(self, leaving: Sequence[KeyedFile]) -> tuple[RowIds, RowIds]:
@@ -289,7 +286,7 @@ class KeyedPass:
         """
         count, uncounted = [_NO_ROWS], [_NO_ROWS]
         for file in leaving:
-            deleted = self.opens.deleted(file.add)
+            deleted = self.opens.deleted(file)
             if file.is_moved and not len(deleted):
                 continue
             ids = self._ids_of_leaving(file)
@@ -312,14 +309,14 @@ class KeyedPass:
         """Mark rows in the files that have them."""
         for file in (*new, *_without(self.live.with_any(marks), version.leaving)):
             ids = self.opens.ids(file)
-            had = self.opens.deleted(file.add)
+            had = self.opens.deleted(file)
             positions = np.union1d(had, np.flatnonzero(_is_in(ids, marks)))
             if len(positions) > len(had):
-                version.mark(file, len(ids), positions)
+                version.marked.append(self._marked(file, len(ids), positions))
 
     def _uncounted(self, file: KeyedFile, index: KeyIndex) -> tuple[int, Positions]:
         """The number of rows of a file, and which do not count."""
-        rows, found = 0, [np.zeros(0, np.int64)]
+        rows, found = 0, [_NO_POSITIONS]
         for part in self.opens.rows(file, self.keys):
             count = np.sort(counted(part, index))
             found.append(np.flatnonzero(~_is_in(part.ids, count)) + rows)
@@ -327,10 +324,13 @@ class KeyedPass:
         return rows, np.concatenate(found)
 
     def _had(self, file: KeyedFile) -> Positions | None:
-        """The rows that did not count in a file; None if that is not known."""
+        """The rows that did not count in a file; None if it is to be marked in any case."""
         with suppress(Stalled):
-            return self.opens.deleted(file.add)
+            return None if self.opens.shares_marks(file) else self.opens.deleted(file)
         return None
+
+    def _marked(self, file: KeyedFile, rows: int, positions: Positions) -> MarkedFile:
+        return MarkedFile(file, rows, self.write(file, positions) if len(positions) else None)
 
 
 def _without(files: Iterable[KeyedFile], leaving: Iterable[KeyedFile]) -> list[KeyedFile]:
@@ -338,12 +338,18 @@ def _without(files: Iterable[KeyedFile], leaving: Iterable[KeyedFile]) -> list[K
     return [file for file in files if file.path not in left]
 
 
-def _numbers(files: pa.Table, name: str) -> npt.NDArray[np.float64]:
-    """A column of numbers; NaN where there is none."""
-    if name not in files.column_names:
-        return np.full(files.num_rows, np.nan)
-    column = files[name].cast(pa.float64()).combine_chunks()
-    found: npt.NDArray[np.float64] = column.to_numpy(zero_copy_only=False)
+def may_have(rows: RowIds, boxes: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.bool_]:
+    """Return which files may have some of these rows.
+
+    Args:
+        rows: sorted, at least one.
+        boxes: of each file the least and the greatest Kafka partition, and the same of offsets; NaN
+            where that is not known.
+    """
+    may = np.logical_or.reduce([np.isnan(box) for box in boxes])
+    for number in np.flatnonzero(~may):
+        may[number] = _has_any(rows, *(int(box[number]) for box in boxes))
+    found: npt.NDArray[np.bool_] = may
     return found
 
 
