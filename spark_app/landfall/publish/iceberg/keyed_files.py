@@ -11,6 +11,7 @@ Imports pyiceberg, which is an extra: import this where it is needed.
 import io
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -91,8 +92,8 @@ class IndexFiles:
         Args:
             named: the names of the files that snapshots name.
         """
-        for key in sorted(self._made - {f"{FOLDER}/{name}" for name in named}):
-            self.io.delete(f"{self.location}/{key}")
+        unnamed = self._made - {f"{FOLDER}/{name}" for name in named}
+        _delete(self.io, (f"{self.location}/{key}" for key in sorted(unnamed)))
 
 
 @dataclass(frozen=True)
@@ -272,14 +273,20 @@ class NewDeletes:
 
     def discard(self) -> None:
         """Delete what was written: no snapshot names it."""
-        for file, _ in self._made:
-            self.io.delete(file.file_path)
+        _delete(self.io, (file.file_path for file, _ in self._made))
 
     def _write(self, made: tuple[Any, bytes]) -> Any:
         file, body = made
         with self.io.new_output(file.file_path).create() as output:
             output.write(body)
         return file
+
+
+def _delete(io: Any, paths: Iterable[str]) -> None:
+    """Delete files that nothing names; one that cannot be deleted now stays."""
+    for path in paths:
+        with suppress(OSError):
+            io.delete(path)
 
 
 def landed_names(metadata: Any, wanted: Iterable[str], schema: pa.Schema) -> dict[str, str]:

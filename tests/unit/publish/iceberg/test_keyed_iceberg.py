@@ -284,6 +284,19 @@ def test_a_table_that_another_client_changes_meanwhile_is_read_again(
     assert len(written - named) <= 2, "the ones of earlier snapshots; the refused ones are deleted"
 
 
+def test_what_cannot_be_deleted_after_a_commit_is_no_failure(
+    lake: KeyedIcebergLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: PyArrowFileIO, location: object) -> None:
+        raise PermissionError(f"no right to delete {location}")
+
+    monkeypatch.setattr(PyArrowFileIO, "delete", refuse)
+    grow(lake, 6)
+
+    assert lake.shown() == lake.expected()
+    assert len(operations(lake)) == 6
+
+
 # ------------------------------------------------------------------------------------ expiry
 
 
