@@ -243,7 +243,7 @@ class NewDeletes:
     _made: list[tuple[Any, bytes]] = field(default_factory=list)
 
     def add(self, file: KeyedFile, positions: Positions) -> int:
-        """Add the rows of a data file that do not count, sorted; return how many were added."""
+        """Add the rows of a data file that do not count, sorted; return the number of its file."""
         names = pa.DictionaryArray.from_arrays(np.zeros(len(positions), np.int32), [file.path])
         table = pa.table([names.cast(pa.string()), pa.array(positions)], schema=_DELETES)
         body = io.BytesIO()
@@ -264,7 +264,7 @@ class NewDeletes:
         )
         made.spec_id = of.spec_id
         self._made.append((made, body.getvalue()))
-        return len(self._made)
+        return len(self._made) - 1
 
     def written(self) -> list[Any]:
         """Write all, and return a ``DataFile`` of each."""
