@@ -8,9 +8,9 @@ import pytest
 
 from landfall.driver.landing.dead_letter_expiry import ExpirySweep
 from tests.crashes.playing import play_expiry
-from tests.support.examples import share
+from tests.support.examples import schedules
 
-SCHEDULES, CHUNKS = share(24), 3
+SCHEDULES, CHUNKS = schedules(24), 3
 SEARCHED = 100
 """Schedules in one of which a broken rule must show."""
 

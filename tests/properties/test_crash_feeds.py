@@ -20,10 +20,10 @@ from tests.crashes.feeds import FeedSchedule
 from tests.crashes.playing import play_feeds
 from tests.crashes.process import no_waiting
 from tests.support.driver.feed_mutants import AdoptsUnrecorded, ParksAndForgets
-from tests.support.examples import share
+from tests.support.examples import schedules
 
 Patch = pytest.MonkeyPatch
-SCHEDULES, CHUNKS = share(60), 3
+SCHEDULES, CHUNKS = schedules(60), 3
 SEARCHED = 250
 """Schedules in one of which a broken rule must show."""
 

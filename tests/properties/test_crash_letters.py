@@ -18,9 +18,9 @@ from landfall.objects import UploadLost
 from landfall.store import Store
 from landfall.store.routed import RoutedStore
 from tests.crashes.playing import play_letters
-from tests.support.examples import share
+from tests.support.examples import schedules
 
-SCHEDULES, CHUNKS = share(90), 3
+SCHEDULES, CHUNKS = schedules(90), 3
 SEARCHED = 300
 """Schedules in one of which a broken rule must show."""
 

@@ -11,9 +11,9 @@ from tests.support.driver.losing_mutants import (
     TakesUnconfirmedForAbsent,
     TellsNoTask,
 )
-from tests.support.examples import share
+from tests.support.examples import schedules
 
-SCHEDULES = share(40)
+SCHEDULES = schedules(40)
 SEARCHED = 200
 """Schedules in one of which a broken rule must show."""
 FIRST_SEEDS: dict[type[Driver], int] = {TakesUnconfirmedForAbsent: 77}

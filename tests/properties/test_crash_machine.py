@@ -34,9 +34,9 @@ from tests.support.driver.driver_mutants import (
     TakesShortForWhole,
     WaitsForEveryLeader,
 )
-from tests.support.examples import share
+from tests.support.examples import schedules
 
-SCHEDULES, CHUNKS = share(2000), 8
+SCHEDULES, CHUNKS = schedules(2000), 8
 SEARCHED = 20_000
 """Schedules in one of which a broken rule must show."""
 MUTANTS = [

@@ -23,11 +23,11 @@ from landfall.publish.tables import TablePublisher
 from tests.crashes.pairs import Feature, played
 from tests.crashes.playing import play_pairs
 from tests.crashes.verbs import Verb, came_through
-from tests.support.examples import share
+from tests.support.examples import schedules
 from tests.support.ledger import merged
 
 Patch = pytest.MonkeyPatch
-SCHEDULES, CHUNKS = max(share(60), 15), 3
+SCHEDULES, CHUNKS = max(schedules(60), 15), 3
 SEARCHED = 100
 """Schedules in one of which a broken rule must show."""
 VERBS: Mapping[Verb, int] = {

@@ -11,9 +11,9 @@ import pytest
 from landfall.ledger.names import object_names
 from landfall.ledger.replace import rewriting
 from tests.crashes.playing import play_promotions
-from tests.support.examples import share
+from tests.support.examples import schedules
 
-SCHEDULES, CHUNKS = share(24), 3
+SCHEDULES, CHUNKS = schedules(24), 3
 IN_A_PLACE = re.compile("(_landfall)/([^/]*)/dead-letters@([0-9a-f]{16})/")
 """Which keys are in a place, but for those of copies."""
 FIRST, SEARCHED = 38, 400

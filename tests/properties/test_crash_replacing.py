@@ -21,9 +21,9 @@ from tests.support.driver.replacing_mutants import (
     RetiresFirst,
     SweepsUnknown,
 )
-from tests.support.examples import share
+from tests.support.examples import schedules
 
-SCHEDULES, CHUNKS = share(90), 3
+SCHEDULES, CHUNKS = schedules(90), 3
 SEARCHED = 400
 """Schedules in one of which a broken rule must show."""
 

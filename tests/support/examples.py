@@ -12,12 +12,12 @@ profile     inputs         which             used by
 =========== ============== ================= =====================================
 
 A law that wants another number than Hypothesis' hundred says ``settings(max_examples=share(300))``.
-What the crash machine plays is counted by ``share``, too; its tests carry the marker ``law``, for
-``make test-rest`` runs, of the tests that ``make test`` has run, laws only; CI tries them once, in
-``make test``. Tests that break a rule and look for an input that shows it search as long in every
-profile, and run once: those that play schedules of the crash machine carry the marker ``rest``, so
-``make test`` leaves them to ``make test-rest``, and so do other tests that take long and repeat
-what quicker ones show.
+What the crash machine plays is counted by ``schedules``: in CI all, at a desk a tenth. Its tests
+carry the marker ``law``, for ``make test-rest`` runs, of the tests that ``make test`` has run, laws
+only; CI tries them once, in ``make test``. Tests that break a rule and look for an input that shows
+it search as long in every profile, and run once: those that play schedules of the crash machine
+carry the marker ``rest``, so ``make test`` leaves them to ``make test-rest``, and so do other tests
+that take long and repeat what quicker ones show.
 """
 
 import os
@@ -57,6 +57,12 @@ def share(inputs: int, profile: Profile | None = None) -> int:
     return max(inputs // parts, min(inputs, FEWEST))
 
 
+def schedules(number: int, profile: Profile | None = None) -> int:
+    """How many of these schedules of the crash machine are played: in CI all of them."""
+    profile = profile or chosen()
+    return number if profile is Profile.CI else share(number, profile)
+
+
 def settings_of(profile: Profile) -> settings:
     """What Hypothesis does for a law that asks for nothing else."""
     return settings(
@@ -75,7 +81,7 @@ def load() -> None:
 
 
 def is_law(test: pytest.Item) -> bool:
-    """Whether ``share`` decides how many inputs this test tries."""
+    """Whether ``share`` or ``schedules`` decides how many inputs this test tries."""
     function = getattr(test, "function", None)
     is_hypothesis = getattr(function, "is_hypothesis_test", False)
     return is_hypothesis or test.get_closest_marker("law") is not None

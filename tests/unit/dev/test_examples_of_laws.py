@@ -15,6 +15,7 @@ from tests.support.examples import (
     chosen,
     finished,
     is_law,
+    schedules,
     settings_of,
     share,
 )
@@ -38,6 +39,15 @@ def test_a_profile_tries_its_part_and_never_next_to_nothing(
     profile: Profile, inputs: int, tried: int
 ) -> None:
     assert share(inputs, profile) == tried
+
+
+def test_ci_plays_all_schedules_and_a_desk_a_tenth() -> None:
+    assert {profile: schedules(300, profile) for profile in Profile} == {
+        Profile.DESK: 30,
+        Profile.CI: 300,
+        Profile.FULL: 300,
+        Profile.SEARCH: 300,
+    }
 
 
 def test_only_a_search_tries_other_inputs_each_time() -> None:
