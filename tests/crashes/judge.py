@@ -84,7 +84,7 @@ def findings(schedule: "Schedule") -> Iterator[str]:
     records = [record for _, record in folded]
     found, skipped = landed(schedule, records), _skipped(folded)
     given_up, gone = lost(schedule, folded), expired(schedule)
-    again = given_up & found & landed_again(schedule)
+    again = given_up & (found + gone) & landed_again(schedule)
     yield from _unaccounted(schedule, found + gone, skipped, given_up - again)
     yield from common_findings(schedule)
     yield from late(slots(schedule), schedule.rows)

@@ -22,6 +22,9 @@ FAILED_ONCE = {
     "dead letters expired by a slot whose REPLACE was decided again": 7280552536038,
     "a replay deleted what another one had read": 205697679838014,
     "the driver of a trial waited for a leader that never came": 202704638915872,
+    "a given up dead letter was landed again by a backfill, and expired": 154233452673155,
+    "of two drivers of a trial one woke up, fenced by the other, which had ended": 144526588625774,
+    "an undo waited for a record after a topic partition had entered": 170751016988521,
 }
 """Schedules that a hunt has found, by what was wrong."""
 Row = tuple[str, str, str, str]

@@ -250,13 +250,14 @@ class Trials:
     # ------------------------------------------------------------------------------------ the end
 
     def end(self) -> None:
-        """Let frozen drivers wake up, and one more land what is not landed."""
+        """Let one more driver land what is not landed; frozen ones wake up, and may be fenced."""
+        for trial in self.open:
+            works = any(not process.frozen for process in trial.alive)
+            if not works and not self._has_landed(trial):
+                self._start(trial)
         for trial in self.trials:
             for process in trial.drivers:
                 process.frozen = False
-        for trial in self.open:
-            if not trial.alive and not self._has_landed(trial):
-                self._start(trial)
 
     def findings(self) -> Iterator[str]:
         """What is wrong with side lanes in the end."""

@@ -365,6 +365,16 @@ class State:
         """The index, within the present epoch, of the slot that comes next."""
         return self.seq + 1 - self.epochs[-1]
 
+    @property
+    def settled_through(self) -> int:
+        """The slot up to which everything is applied; the next record may record it.
+
+        After a change without objects, such as a topic partition that enters, no COMMIT need come
+        for long.
+        """
+        first = min((*self.unapplied, *self.replacing), default=self.seq + 1)
+        return max(self.applied_through, min(self.changed_seq, first - 1))
+
     def place(self, seq: int) -> tuple[int, int]:
         """Epoch and index of a slot that is in no segment.
 
@@ -404,5 +414,5 @@ def next_header(state: State, writer: str, time: str, applied_through: int) -> H
         writer=writer,
         time=time,
         # What was recorded as applied stays applied.
-        applied_through=max(applied_through, state.applied_through),
+        applied_through=max(applied_through, state.settled_through),
     )

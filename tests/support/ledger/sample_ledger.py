@@ -88,6 +88,10 @@ class SampleLedger:
         self.append(lambda h: ledger.Add(header=h, entries=entries))
         return self
 
+    def drop(self, *tps: TopicPartition) -> "SampleLedger":
+        self.append(lambda h: ledger.Drop(header=h, topic_partitions=tps, reason="test"))
+        return self
+
     def land(self, tp: TopicPartition, start: int, end: int, **changes: object) -> LandedSlice:
         """Upload one object with all offsets of the range, and return the landed slice."""
         key = object_names.ObjectName(

@@ -267,7 +267,7 @@ class Undoable:
 
     def _restoring(self) -> Restoring:
         state = self.sample.state
-        return Restoring(self.store, self.lane, state, self._name(), state.applied_through)
+        return Restoring(self.store, self.lane, state, self._name(), state.settled_through)
 
     def _why_not(self, plan: PlannedReplacement) -> str:
         return plan.why_not(self.sample.state, self.sample.state.applied_through)

@@ -9,11 +9,13 @@ from landfall.api.verbs import Outcome
 from landfall.driver.backfill.landed_ledger import read_landed
 from landfall.driver.core.planned_replacement import PlannedReplacement
 from landfall.lane import Lane
-from landfall.ledger import Purpose, Replace, decode
+from landfall.lane.writing import LaneWriter, OpenRequest
+from landfall.ledger import Add, Drop, Entry, Purpose, Replace, Yield, decode
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.replacement_lists import LandedAgain, MadeBy, ReplacementList, Section
 from landfall.store.memory import MemoryStore
 from tests.support.driver.driver_thread import DriverThread
+from tests.support.driver.fakes import ticking
 from tests.support.ledger.merged import MergesOnce, current, merged
 from tests.unit.driver.test_replacements import Scene, asked, merge_again, slot_of
 
@@ -96,6 +98,35 @@ def test_a_backfill_is_undone_and_that_again(scene: Promoted) -> None:
     assert scene.slices() == [again]
     assert scene.is_whole()
     driver.stop()
+
+
+def test_without_a_driver_a_backfill_is_undone_also_when_the_last_record_is_a_change(
+    scene: Promoted,
+) -> None:
+    formerly = opened(scene, generation=0)
+    formerly.append(lambda h: Add(header=h, entries=(Entry(TP, "id", 0),)))
+    formerly.append(lambda h: Drop(header=h, topic_partitions=(TP,), reason="recreated"))
+    formerly.append(lambda h: Yield(header=h, reason="test"))
+    driver = scene.landed()
+    before, slot = scene.slices(), scene.merge()
+    driver.stop()
+    other = Entry(TopicPartition("b", 0), "id", 0)
+    opened(scene).append(lambda h: Add(header=h, entries=(other,)))
+    assert scene.state().applied_through < scene.state().changed_seq
+
+    undone = scene.session().carry_out(asked(slot), take_over=True)
+
+    assert undone.outcome is Outcome.DONE, undone
+    last = scene.start("r3")
+    scene.until_done()
+    assert scene.slices() == before
+    last.stop()
+
+
+def opened(scene: Promoted, generation: int = 1) -> LaneWriter:
+    """Open the lane for records that a driver would append."""
+    request = OpenRequest(f"w{generation}", generation, "test")
+    return LaneWriter.open(scene.lane, request, ticking())
 
 
 def test_a_plan_that_does_not_know_another_backfill_is_not_recorded(scene: Promoted) -> None:

@@ -281,8 +281,9 @@ def test_a_wrong_option_is_the_specs_fault(tmp_path: Path) -> None:
 class _Settles:
     """Runs a driver until it has nothing to do for three minutes of its clock, and stops it."""
 
-    def __init__(self, **spec: object) -> None:
-        self.store, log = MemoryStore(), FakeLog().write("clicks", 20)
+    def __init__(self, records: int = 20, **spec: object) -> None:
+        self.records = records
+        self.store, log = MemoryStore(), FakeLog().write("clicks", records)
         self.group = group(**spec)
         runner = FakeRunner(self.store)
         self.driver = driver(self.group, self.store, log, runner, until_caught_up=False)
@@ -293,7 +294,7 @@ class _Settles:
         landed = (
             progress.is_at_rest
             and TP in progress.state.checkpoint
-            and progress.state.checkpoint[TP] == 20
+            and progress.state.checkpoint[TP] == self.records
         )
         self.at_rest_since = (self.at_rest_since or progress.time) if landed else None
         if self.at_rest_since and progress.time - self.at_rest_since > timedelta(minutes=3):
@@ -312,6 +313,10 @@ def test_an_idle_driver_says_once_what_is_visible_with_and_without_publishers() 
 
     assert with_publishers == ["Open", "Add", "Commit", "Applied", "Yield"]
     assert without == ["Open", "Add", "Commit", "Applied", "Yield"]
+
+
+def test_an_idle_driver_says_that_nothing_is_waited_for_after_a_change_without_objects() -> None:
+    assert _Settles(records=0).tags() == ["Open", "Add", "Applied", "Yield"]
 
 
 def test_an_idle_driver_waits_a_while_for_another_record() -> None:

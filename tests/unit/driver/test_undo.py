@@ -99,6 +99,18 @@ def test_a_backfill_of_merged_objects_and_the_merge_come_back(scene: Undoable) -
     assert sum(scene.rows.values()) == sum(late.values()) + 1
 
 
+def test_a_change_elsewhere_with_nothing_landed_after_it_is_no_obstacle(scene: Undoable) -> None:
+    tp, other = TPS
+    scene.sample.drop(tp).open(2).add(tp)
+    scene.at[tp], scene.generation = 0, 2
+    scene.commit(tp, ["dt=1"])
+    slot = scene.backfill({tp: OffsetRange(0, 1)}, ["dt=3", "dt=3"])
+    scene.sample.drop(other)
+
+    assert scene.sample.state.applied_through < scene.sample.state.changed_seq
+    assert scene.undo(slot).outcome is Outcome.DONE
+
+
 def test_what_was_undone_by_software_of_before_counts_as_undone(
     scene: Undoable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

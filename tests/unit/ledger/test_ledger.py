@@ -5,6 +5,7 @@ import pytest
 from landfall.errors import Reason, Stalled
 from landfall.ledger import (
     Add,
+    Applied,
     Commit,
     Drop,
     Entry,
@@ -185,6 +186,16 @@ def test_applied_commits_are_no_longer_unapplied() -> None:
     state = committed(state, landed(5, 8, "b"), applied_through=2)
 
     assert list(state.unapplied) == [3]
+
+
+def test_a_change_without_objects_is_settled_once_all_before_it_is_applied() -> None:
+    state = committed(entered(), landed(0, 5, "a"))
+    entry = Entry(TopicPartition("orders", 0), "id", 0)
+    state = fold(state, encode(Add(header=header(state), entries=(entry,))))
+    applied = fold(state, encode(Applied(header=header(state, applied_through=2))))
+
+    assert (state.settled_through, header(state).applied_through) == (1, 1)
+    assert (applied.settled_through, header(applied).applied_through) == (3, 3)
 
 
 def test_applied_through_is_never_ahead_of_the_slot() -> None:

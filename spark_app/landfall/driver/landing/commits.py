@@ -193,11 +193,13 @@ class BatchCommitter(DriverPart):
         Another record carries it for free, so a group that is busy needs none of these: one comes
         after the last COMMIT before a pause. Without it, readers of an idle group would not see its
         last COMMIT before a producer writes to one of its topics. Replacements do not wait: copies
-        of the old objects expire. Nor does what is merged before an hour is called complete.
+        of the old objects expire. Nor does what is merged before an hour is called complete. That a
+        topic partition entered or left is confirmed, too: who undoes a backfill must know of it.
         """
         applied, state = self.background.completer.applied_through, self.writer.state
         replaced = any(seq <= applied for seq in state.replacing)
-        if not replaced and not any(seq <= applied for seq in state.unapplied):
+        is_settled = state.settled_through <= state.applied_through
+        if not replaced and is_settled and not any(seq <= applied for seq in state.unapplied):
             self._unrecorded_since = None
             return
         self._unrecorded_since = self._unrecorded_since or now

@@ -285,7 +285,7 @@ class Replacements(DriverPart):
         """Undo a REPLACE; see ``landfall.driver.replacing.undo``."""
 
         def begin() -> Restoring:
-            return self._restoring(self.writer.state.applied_through)
+            return self._restoring(self.writer.state.settled_through)
 
         return undo(request, begin, decision, self._effects)
 

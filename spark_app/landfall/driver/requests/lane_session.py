@@ -299,7 +299,7 @@ class _SessionLane:
         """See ``RequestLane``."""
         session, state = self.session, self.read
         token = session.new_name()
-        through = state.applied_through
+        through = state.settled_through
         restoring = Restoring(
             store=session.store, lane=session.lane, state=state, token=token, read_through=through
         )
