@@ -142,11 +142,11 @@ CORE := $(addprefix tests/,unit properties model sim behaviour integration/test_
 LAWS = $(shell grep -rlE --include='test_*.py' '$(if $(LAWS_TRIED),,hypothesis|pytest\.mark\.law|)pytest\.mark\.rest' $(CORE))
 REST := $(filter-out $(CORE),$(patsubst %/,%,$(sort $(dir $(wildcard tests/*/test_*.py)))))
 
-ifdef FEATURE
+ifneq ($(FEATURE)$(MODULE),)
 test: ready
-	@files=$$($(BIN)/python -m tests.features $(FEATURE)) && $(PYTEST) $(PARALLEL) -m "not full" $$files
+	@files=$$($(BIN)/python -m $(if $(MODULE),tests.modules $(MODULE),tests.features $(FEATURE))) && $(PYTEST) $(PARALLEL) -m "not full" $$files
 else
-test: ready .venv/spark.jsa check ## Run the checks, and the tests that need little: laws, single modules, kills on Kafka and S3, the demo (FEATURE=backfill: all of that feature's)
+test: ready .venv/spark.jsa check ## Run the checks, and the tests that need little: laws, single modules, kills on Kafka and S3, the demo (FEATURE=backfill: all of that feature's; MODULE=path/to/module.py: those of one module)
 	@$(PYTEST) $(PARALLEL) -m "not full and not rest" $(CORE)
 endif
 
