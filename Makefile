@@ -146,7 +146,7 @@ ifneq ($(FEATURE)$(MODULE),)
 test: ready
 	@files=$$($(BIN)/python -m $(if $(MODULE),tests.modules $(MODULE),tests.features $(FEATURE))) && $(PYTEST) $(PARALLEL) -m "not full" $$files
 else
-test: ready .venv/spark.jsa check ## Run the checks, and the tests that need little: laws, single modules, kills on Kafka and S3, the demo (FEATURE=backfill: all of that feature's; MODULE=path/to/module.py: those of one module)
+test: ready .venv/spark.jsa check ## Run the checks, and the tests that need little: laws, single modules, kills on Kafka and S3, the demo (FEATURE=backfill: all of that feature's; MODULE=path/to/module.py: one module's)
 	@$(PYTEST) $(PARALLEL) -m "not full and not rest" $(CORE)
 endif
 
