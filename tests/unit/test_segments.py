@@ -2,6 +2,7 @@
 
 import zlib
 from dataclasses import replace
+from itertools import accumulate
 
 import pytest
 from msgspec.structs import replace as replace_struct
@@ -21,6 +22,7 @@ from landfall.ledger import (
     Add,
     Commit,
     Drop,
+    Header,
     Open,
     Replace,
     Rolled,
@@ -28,13 +30,14 @@ from landfall.ledger import (
     decode,
     encode,
     fold,
+    next_header,
     segments,
 )
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.snapshot import decode_state, encode_state
 from landfall.store.memory import MemoryStore
-from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger, bodies
+from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger, bodies, slot_keys
 
 TP, OTHER = TopicPartition("clicks", 0), TopicPartition("views", 3)
 LATE = TopicPartition("late", 0)
@@ -302,6 +305,46 @@ def test_slots_that_were_rolled_up_meanwhile_are_read_backwards() -> None:
     deleted = [key for key in slots if sample.store.read(key) is None]
     sample.store.create(deleted[-1], b"of a driver that was frozen")
     assert [*lane(sample).records_back(before)] == forwards[::-1]
+
+
+def opens(state: State) -> Open:
+    """What a driver that was frozen after this state appends."""
+    now = next_header(state, "frozen", "t", -1)
+    header = Header(now.seq, now.prev, state.epoch + 1, now.writer, now.time, now.applied_through)
+    return Open(header=header, group=GROUP, lane=LANE, generation=9, software="test")
+
+
+def test_an_open_in_a_deleted_slot_is_not_taken_for_what_was_there() -> None:
+    sample = landed(3).add(LATE).roll().add(TopicPartition("middle", 0))
+    before = landed(3, 30, sample).add(TopicPartition("later", 0)).state
+    forwards = [*lane(sample).bodies()]
+    wanted = {slot for slot in forwards if isinstance(decode(*slot), Add)}
+    states = [*accumulate((body for _, body in forwards), fold, initial=State())]
+    places = slot_keys(body for _, body in forwards)
+    sample.roll()
+    gone = (seq for seq, place in enumerate(places) if sample.store.read(place) is None)
+    deleted = [seq for seq in gone if seq >= before.epochs[0]]
+
+    for seq in deleted:
+        sample.store.create(places[seq], encode(opens(states[seq])))
+        assert lane(sample).read_slot(before, seq) is None
+        assert lane(sample).find_slot(before, seq) == forwards[seq][1]
+        found = [*lane(sample).bodies_of(before, (Add,))]
+        assert wanted <= {*found} <= {*forwards}
+        assert found == sorted({*found})
+        sample.store.delete_slots([places[seq]])
+
+    assert len(deleted) == 6
+
+
+def test_an_open_from_which_nothing_follows_breaks_a_ledger_that_is_not_rolled_up() -> None:
+    sample = landed(3).add(LATE).snapshot()
+    states = [*accumulate((body for _, body in lane(sample).bodies()), fold, initial=State())]
+    place = object_names.slot_key(GROUP, LANE, states[3].epoch, states[3].next_index)
+    sample.store.overwrite(place, encode(opens(states[3])))
+
+    with pytest.raises(Stalled, match="slot 3"):
+        [*lane(sample).bodies_of(sample.state, (Commit,))]
 
 
 def test_large_segments_are_read_backwards(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,7 +111,21 @@ class Lane:
         for seq, body in self.bodies(rolled_up):
             if seq > state.seq:
                 return
+            if not _is_of(state, seq, body):
+                yield from self._selected_again(state, select, seq)
+                return
             yield seq, body
+
+    def _selected_again(
+        self, state: State, select: Callable[[StoredSegment], Collection[int]], first: int
+    ) -> Iterator[tuple[int, bytes]]:
+        """As ``_selected``, the slots from one on that was rolled up since the state was read."""
+        newer = self.read()
+        if newer.epochs[0] <= first:
+            raise ledger.ledger_error(first, "an OPEN, from which the next slot does not follow")
+        for seq, body in self._selected(newer, select):
+            if first <= seq <= state.seq:
+                yield seq, body
 
     def records_back(self, state: State) -> Generator[Record, None, None]:
         """The records up to ``state``, the last one first, each with the hash that the next names.
@@ -211,11 +225,16 @@ class Lane:
             return self.read()
 
     def read_slot(self, state: State, seq: int) -> bytes | None:
-        """The bytes of slot ``seq``, at or before ``state``; None if it is gone."""
+        """The bytes of slot ``seq``, at or before ``state``; None if it is gone.
+
+        A slot that was rolled up since the state was read is gone, also if a driver that was frozen
+        has created it again.
+        """
         for rolled in state.segments if seq < state.epochs[0] else ():
             if rolled.first <= seq <= rolled.last:
                 return StoredSegment(self.slots, rolled.key).body(seq)
-        return self.slots.read(self.slot_key(*state.place(seq)))
+        body = self.slots.read(self.slot_key(*state.place(seq)))
+        return body if body is not None and _is_of(state, seq, body) else None
 
     def find_slot(self, state: State, seq: int) -> bytes | None:
         """The bytes of slot ``seq`` as ``read_slot``, also if it was rolled up since ``state``.
@@ -366,6 +385,15 @@ class Lane:
             return ledger.fold(decode_state(stored), slot)
         except (ValueError, KeyError, TypeError, AttributeError, Stalled):
             return None
+
+
+def _is_of(state: State, seq: int, body: bytes) -> bool:
+    """Return whether a live slot is the one that a state was folded from.
+
+    A slot that is rolled up is deleted, unless it is the first or the last of its epoch. A driver
+    that was frozen may create it again then: with an OPEN, which ends no epoch of the ledger.
+    """
+    return seq + 1 in state.epochs or not isinstance(ledger.decode(seq, body), ledger.Open)
 
 
 def _read_ahead(
