@@ -88,12 +88,15 @@ def _play_many(seconds: float, schedules: float, kinds: Sequence[Kind]) -> int:
     with no_waiting():
         while (passed := time.monotonic() - began) < seconds and seed - first < schedules:
             kind = kinds[seed % len(kinds)]
+            again = f"to see each step: make crash-hunt {ASKED.get(kind, '')}SEED={seed}"
             try:
                 kind(seed).run()
             except Wrong as wrong:
-                again = f"make crash-hunt {ASKED.get(kind, '')}SEED={seed}"
-                print(f"WRONG: {wrong}\nto see each step: {again}")
+                print(f"WRONG: {wrong}\n{again}")
                 return 1
+            except Exception:  # of the code that is played
+                print(again, flush=True)
+                raise
             seed += 1
             if passed // 60 > reported:
                 reported = int(passed // 60)

@@ -295,7 +295,8 @@ def test_memory_does_not_grow_with_the_number_of_ranges(tmp_path: Path) -> None:
     few = min(peak_memory(tmp_path / f"few {n}", 3) for n in range(3))
     many = min(peak_memory(tmp_path / f"many {n}", 30) for n in range(3))
 
-    assert many < 2 * few, f"{few} bytes for 3 ranges, {many} for 30"
+    # All of what is compared would be twenty times as much.
+    assert many < 4 * few, f"{few} bytes for 3 ranges, {many} for 30"
 
 
 def test_what_is_compared_with_nothing_is_not_counted_as_compared(landed: Landed) -> None:
