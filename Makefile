@@ -17,7 +17,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit sbom release release-twice crds fmt check check-types check-docs check-native check-words check-imports docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite kill-suite pages-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence newcomer chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-keyed bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit sbom release release-twice crds fmt check check-types check-docs check-native check-words check-imports docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite kill-suite pages-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence newcomer chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-keyed bench-keyed-merge bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -280,6 +280,9 @@ bench-publish: setup ## Measure publishers of tables that are 100, 500 and 1,000
 
 bench-keyed: setup ## Measure passes over the index of a keyed table (ARGS="--keys 1e8": ten minutes, 8 GB in /tmp)
 	@$(BIN)/python -m tests.bench.keyed $(ARGS)
+
+bench-keyed-merge: setup ## Keep a keyed Iceberg table of five million changes, and do the same by Spark's MERGE INTO (ARGS="--changes 1e6"; 20 minutes)
+	@$(BIN)/python -m tests.bench.keyed_merge $(ARGS)
 
 bench-merging: ready ## Merge 20,000 objects on a real S3 server while landing continues: the longest gap between COMMITs (ARGS="--objects 2000")
 	@$(BIN)/python -m tests.bench.merging_live $(ARGS)
