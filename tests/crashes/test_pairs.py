@@ -23,6 +23,7 @@ FAILED_ONCE = {
     "a replay deleted what another one had read": 205697679838014,
     "the driver of a trial waited for a leader that never came": 202704638915872,
     "a given up dead letter was landed again by a backfill, and expired": 154233452673155,
+    "a trial whose object the store had lost ended as if it had landed": 136569330612149,
     "a publisher read an OPEN of a frozen driver for a REPLACE that was rolled up": 228932723526362,
     "of two drivers of a trial one woke up, fenced by the other, which had ended": 144526588625774,
     "an undo waited for a record after a topic partition had entered": 170751016988521,

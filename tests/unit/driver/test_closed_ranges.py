@@ -17,6 +17,8 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.store.memory import MemoryStore
 from landfall.task.counting import Miscounted, ObjectsOfSpec
 from tests.support.driver.fakes import NOW, FakeLog, FakeRunner, driver, group, landed_offsets
+from tests.unit.ledger.test_ledger import CLICKS
+from tests.unit.ledger.test_missing import DATA, missing
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 HOUR = timedelta(hours=1)
@@ -237,6 +239,17 @@ def test_a_topic_that_does_not_reach_its_offsets_is_left() -> None:
 
     assert one.run() is ExitCode.STALLED
     assert "not landed up to the end of the range: b" in one.counters.message
+
+
+def test_a_topic_with_a_missing_object_is_left_though_its_offsets_are_reached() -> None:
+    state, goal, other = missing(DATA), UntilOffsets({CLICKS: 5}), UntilOffsets({})
+
+    goal.advance(state, {CLICKS}, is_landed=True)
+    other.advance(state, {CLICKS}, is_landed=True)
+
+    assert state.checkpoint[CLICKS] == 5
+    assert (goal.is_done, goal.left) == (True, ["clicks"])
+    assert (other.is_done, other.left) == (True, [])
 
 
 def test_a_topic_whose_objects_do_not_hold_their_rows_is_left() -> None:

@@ -15,6 +15,7 @@ from landfall.driver.core.deps import Append, DriverDeps
 from landfall.driver.core.merged_first import ReadyTopics, all_at_once
 from landfall.errors import Stalled
 from landfall.ledger import State
+from landfall.ledger.completeness import topics_with_missing
 from landfall.ledger.offsets import TopicPartition
 from landfall.plan import Backlog
 
@@ -171,7 +172,8 @@ class UntilOffsets:
         """See ``Goal``."""
         waits = [tp for tp, end in self._ends.items() if not _reaches(state, tp, end)]
         self.is_done = is_landed and all(tp in stalled for tp in waits)
-        self.left = sorted({tp.topic for tp in waits})
+        missing = topics_with_missing(state) & {tp.topic for tp in self._ends}
+        self.left = sorted({*missing, *(tp.topic for tp in waits)})
 
     def stop(self) -> None:
         """See ``Goal``."""
