@@ -6,7 +6,6 @@ name and are in the folder of its package (``tests/unit/cli/author/test_check.py
 all of that folder, or of the nearest folder above it.
 """
 
-import os
 import sys
 from pathlib import Path
 
@@ -95,7 +94,6 @@ def main() -> None:
         asked = module(sys.argv[1])
     except ValueError as error:
         sys.exit(str(error))
-    os.chdir(ROOT)
     print(" ".join(files(asked, graph())))
 
 

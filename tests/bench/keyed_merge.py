@@ -32,6 +32,7 @@ from landfall.lane import Lane
 from landfall.publish.building import publisher
 from landfall.publish.following import Follower
 from tests.bench import process_tree
+from tests.bench.publishing import catalog
 from tests.support.ledger.sample_ledger import LANE
 from tests.support.publishers.engines import Engines
 from tests.support.publishers.lake import CLICKS, Landed
@@ -76,7 +77,7 @@ def body_of(batch: pa.Table) -> bytes:
 
 
 def always(body: bytes) -> Callable[[Sequence[int]], bytes]:
-    """Return what makes the same file whatever is asked."""
+    """Return a function that gives the same file for any offsets."""
     return lambda _: body
 
 
@@ -98,12 +99,6 @@ def land_and_publish(stream: Stream, root: Path) -> list[float]:
 
 KEYED = {"mode": "Keyed", "key": ["id"], "deleted": "removed"}
 """The publisher's options."""
-
-
-def catalog(root: Path) -> dict[str, str]:
-    """The properties of the catalog."""
-    uri = f"sqlite:///{root}/catalog.db"
-    return {"type": "sql", "uri": uri, "warehouse": f"file://{root}/warehouse"}
 
 
 def megabytes_below(folder: Path) -> float:
