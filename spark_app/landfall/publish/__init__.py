@@ -13,7 +13,7 @@ costs work, never a row (``tests/model/publishing.py``). Landing waits for no pu
 publisher waits for no other.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -95,6 +95,14 @@ class ReplacedObjects:
     appeared: Mapping[str, int] = field(default_factory=dict)
 
 
+EndedLifetimes = Callable[[str], Mapping[int, Sequence[int]]]
+"""Returns the highest generation of each ended lifetime of a topic's Kafka partitions, in order.
+
+A partition that has left the group is in it, also if it entered again. Objects of its next lifetime
+have a higher generation. Raises Stalled and Retry as ``Follower.stretches``.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """The part of the ledger between two positions.
@@ -116,6 +124,7 @@ class Stretch:
             because they are replaced after ``through``.
         leaves_out: whether any objects are replaced after ``through``, as far as the ledger was
             read.
+        ended: see ``EndedLifetimes``.
     """
 
     after: int
@@ -128,6 +137,7 @@ class Stretch:
     read_after: int = -1
     left_out: tuple[VisibleObject, ...] = ()
     leaves_out: bool = False
+    ended: EndedLifetimes = field(default=lambda _: {}, compare=False)
 
     def net(self) -> "Stretch":
         """The stretch as of its end: ``objects`` has the new ones, and none that was replaced.

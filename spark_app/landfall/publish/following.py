@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from landfall.errors import Reason, Stalled
 from landfall.lane import Lane
@@ -12,6 +13,7 @@ from landfall.ledger.opened import MadeIn, OpenedSpecs
 from landfall.ledger.replace.replacing import changes_rows
 from landfall.ledger.task_results import LandedObject, ObjectKind
 from landfall.publish import Finished, ReplacedObjects, Stretch, VisibleObject
+from landfall.publish.lifetimes import LedgerLifetimes
 from landfall.publish.replaced_files import groups_of
 
 MAX_OBJECTS = 5_000
@@ -41,6 +43,7 @@ class Follower:
         self._max_objects = max_objects
         self._advanced = advanced
         self._state = State()
+        self._lifetimes = LedgerLifetimes(lane)
         self._made_in = MadeIn(lambda slot: read_replace(lane, self._state, slot))
         self.opens = OpenedSpecs()
         """The stored specs by which the slots read so far were landed."""
@@ -85,11 +88,14 @@ class Follower:
             horizons = state.horizons
             if found.count >= self._max_objects:
                 self._advanced(state.seq)
-                yield found.stretch(state)
+                yield self._ended(found, state)
                 found = _Gathered(state.seq, horizons, self._kind)
         if self._state.seq > found.after:
-            yield found.stretch(self._state)
+            yield self._ended(found, self._state)
         self._check_reached(after)
+
+    def _ended(self, found: "_Gathered", state: State) -> Stretch:
+        return replace(found.stretch(state), ended=partial(self._lifetimes.ended, state))
 
     def remaining(self, after: int) -> Iterator[Stretch]:
         """Yield the stretches without objects that are replaced before the end of the ledger.

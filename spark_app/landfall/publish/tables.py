@@ -363,7 +363,7 @@ class TablePublisher:
     def reset(self, follower: Follower) -> None:
         """See ``Publisher``. A table that cannot be filled again is as it was."""
         objects: dict[str, dict[str, VisibleObject]] = {}
-        through = -1
+        last = Stretch(-1, -1, ())
         for stretch in follower.remaining(-1):
             for table, part in self._by_table(stretch, -1).items():
                 known = objects.setdefault(table, {})
@@ -373,16 +373,17 @@ class TablePublisher:
                 ):
                     known.pop(key, None)
                 known |= {object_.key: object_ for object_ in part.objects}
-            through = stretch.through
+            last = stretch
         failures = _Failures(TOLERATED_SILENCE * self.workers)
 
         def refill(table: str) -> None:
             found = tuple(objects.get(table, {}).values())
-            self.tables.refill(table, Stretch(-1, through if found else -1, found))
+            through = last.through if found else -1
+            self.tables.refill(table, Stretch(-1, through, found, ended=last.ended))
 
         self._for_each({**self.cursor.read().tables, **objects}, refill, failures)
         failures.check()
-        self.cursor.write(Position(emptied=through))
+        self.cursor.write(Position(emptied=last.through))
 
     def _by_table(self, stretch: Stretch, emptied: int) -> dict[str, Stretch]:
         """The parts of a stretch, by the table that they concern.

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from landfall.lane import Lane
+from landfall.ledger.names.object_names import parse_key
 from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import DecidedObject
 from landfall.publish.following import Follower
@@ -106,11 +107,13 @@ class KeyedLake(ABC):
         root: the folder of both.
         changes: the changes that land.
         keys: what the table is keyed by.
+        ended: the highest generation of each ended lifetime of a Kafka partition.
     """
 
     root: Path
     changes: Changes
     keys: KeySettings = field(default_factory=lambda: KeySettings(("id",)))
+    ended: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.landed = Landed(self.root)
@@ -169,6 +172,18 @@ class KeyedLake(ABC):
         if settle:
             self.landed.settle()
 
+    def begin_again(self, at: Callable[[int, int], Change], partition: int = 0) -> None:
+        """Let the topic be created again with other changes, and offsets from 0 on."""
+        sample, tp = self.landed.sample, TopicPartition(CLICKS.topic, partition)
+        generation = sample.state.generation or 1
+        self.ended.append(generation)
+        sample.drop(tp).open(generation + 1).add(tp)
+        self.changes.at = at
+
+    def lifetime(self, key: str) -> int:
+        """The lifetime of the rows of an object, of one Kafka partition."""
+        return sum(last < parse_key(key).generation for last in self.ended)
+
     def live(self) -> list[DecidedObject]:
         """The objects that are visible and were not replaced, with the slots that name them."""
         found = dict[str, DecidedObject]()
@@ -193,7 +208,7 @@ class KeyedLake(ABC):
         """
         live, sample = self.live(), self.landed.sample
         retire = [live[number] for number in numbers]
-        rows = {(r["_partition"], r["_offset"]): r for o in retire for r in self._rows(o.key)}
+        rows = {(r["_partition"], r["_offset"]): r for o in retire for r in self.rows_of(o.key)}
         kept = [row for row in rows if row[1] not in left_out]
         random.Random(1).shuffle(kept)
         sample.body = lambda _: _file([rows[row] for row in kept], columns)
@@ -211,10 +226,15 @@ class KeyedLake(ABC):
 
     def expected(self) -> dict[int, tuple[int, int]]:
         """The Kafka partition and offset of the newest row of each id, by a dict."""
-        rows = [row for o in self.live() for row in self._rows(o.key)]
+        rows = [(self.lifetime(o.key), row) for o in self.live() for row in self.rows_of(o.key)]
         newest: dict[int, dict[str, Any]] = {}
-        order = self.keys.order or "_offset"
-        for row in sorted(rows, key=lambda row: (row[order], row["_offset"])):
+        order = self.keys.order
+
+        def age(found: tuple[int, dict[str, Any]]) -> tuple[Any, ...]:
+            lifetime, row = found
+            return (*([row[order]] if order else []), lifetime, row["_offset"])
+
+        for _, row in sorted(rows, key=age):
             newest[row["id"]] = row
         return {
             id_: (row["_partition"], row["_offset"])
@@ -222,7 +242,8 @@ class KeyedLake(ABC):
             if not row["_deleted"]
         }
 
-    def _rows(self, key: str) -> list[dict[str, Any]]:
+    def rows_of(self, key: str) -> list[dict[str, Any]]:
+        """The rows of an object."""
         with self.landed.store.open(key) as stream:
             rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(stream.read())).to_pylist()
         return rows

@@ -103,3 +103,28 @@ def test_an_undone_backfill_changes_rows_also_if_its_topic_partition_has_left(
     replaced = [each for part in follower(made).stretches(-1) for each in part.replaced][-1]
 
     assert (replaced.record, replaced.changes_rows) == (undo.slot, True)
+
+
+def test_generations_of_ended_lifetimes_are_read_wherever_a_follower_begins() -> None:
+    made = sample()
+    for generation in (3, 5):
+        made.open(generation).drop(CLICKS).add(CLICKS)
+        made.commit(made.land(CLICKS, 0, 2)).shown()
+    made.snapshot()
+    made.add(TopicPartition("orders", 0)).shown()
+
+    for after in (-1, made.state.seq - 1):
+        *_, stretch = follower(made).stretches(after)
+        assert stretch.ended("clicks") == {0: [1, 3]}
+        assert stretch.ended("orders") == {}
+
+
+def test_lifetimes_that_end_later_are_not_in_an_earlier_stretch() -> None:
+    made = sample()
+    reading = follower(made)
+    (stretch,) = reading.stretches(-1)
+    made.open(2).drop(CLICKS).applied()
+
+    assert stretch.ended("clicks") == {}
+    (stretch,) = reading.stretches(stretch.through)
+    assert stretch.ended("clicks") == {0: [1]}

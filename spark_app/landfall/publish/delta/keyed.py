@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from urllib.parse import unquote
@@ -37,6 +37,7 @@ from landfall.publish.delta.tables import (
 from landfall.publish.delta.unnamed_files import delete_unnamed
 from landfall.publish.delta.vectors import Descriptor, VectorFile, VectorUnreadable, file_of
 from landfall.publish.keyed.index import FOLDER, IndexLost, IndexSizes, KeyIndex
+from landfall.publish.keyed.lifetimes import lifetimes_of
 from landfall.publish.keyed.passes import KeyedFile, KeyedPass, KeyedVersion
 from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.replaced_files import FileChanges, TableFile
@@ -139,7 +140,9 @@ class KeyedTables(DeltaTables):
         vectors = VectorFile()
         position = None if again else self._position(loaded)
         leaving = LiveFiles(loaded).leaving(changes)
-        version = self._pass(loaded, vectors).version(position, new, leaving)
+        planned = self._pass(loaded, vectors)
+        opens = replace(planned.opens, lifetimes=lifetimes_of(stretch, self.root))
+        version = replace(planned, opens=opens).version(position, new, leaving)
         if vectors.is_filled:
             self.logs.slots(loaded.url).create(vectors.name, bytes(vectors.body))
         index = index_properties(self.application, version.index.text, self.keys.text)

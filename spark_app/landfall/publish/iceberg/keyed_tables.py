@@ -17,6 +17,7 @@ from landfall.publish.iceberg.new_snapshot import NewSnapshot
 from landfall.publish.iceberg.position import index_names
 from landfall.publish.iceberg.tables import IcebergTables, reached_by, summary_of
 from landfall.publish.keyed.index import IndexSizes, IndexSlots, KeyIndex
+from landfall.publish.keyed.lifetimes import lifetimes_of
 from landfall.publish.keyed.passes import KeyedFile, KeyedPass, OpenedFiles
 from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.replaced_files import FileChanges, TableFile
@@ -85,7 +86,8 @@ class KeyedIcebergTables(IcebergTables):
         leaving, index = live.leaving(changes), IndexFiles.of(loaded)
         again = any(replaced.changes_rows for replaced in stretch.replaced)
         planned = self._pass(loaded, live, deletes.add, index)
-        version = planned.version(None if again else position, new, leaving)
+        opens = replace(planned.opens, lifetimes=lifetimes_of(stretch, self.url("")))
+        version = replace(planned, opens=opens).version(None if again else position, new, leaving)
         snapshot = NewSnapshot(
             [*files.values()],
             summary_of(stretch, changes),

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from landfall.publish.keyed.rows import ENTRY, Rows, offsets_of
+from landfall.publish.keyed.rows import ENTRY, Rows, orders_of
 from landfall.publish.table_position import packed, unpacked
 
 FOLDER = "_landfall_index"
@@ -219,7 +219,7 @@ class KeyIndex:
         for name in table.column_names:
             entries[name] = table[name].to_numpy()
         if not self.is_ordered:
-            entries["order"] = offsets_of(entries["row"])
+            entries["order"] = orders_of(entries["row"])
         return entries
 
     def _cut(self, entries: Rows) -> Iterator[Rows]:

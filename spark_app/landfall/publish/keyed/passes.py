@@ -32,6 +32,7 @@ from landfall.publish.keyed.rows import (
     PARTITION,
     KeyedRows,
     KeySettings,
+    Lifetimes,
     Names,
     NoKeys,
     Positions,
@@ -40,6 +41,7 @@ from landfall.publish.keyed.rows import (
     keyed_rows,
     row_at,
     row_ids,
+    without_lifetimes,
 )
 from landfall.publish.table_position import NONE, TablePosition
 
@@ -127,22 +129,24 @@ class OpenedFiles:
             DESTINATION_CONFLICT if it is not known which.
         shares_marks: whether marks of a file are marks of other files as well.
         names: of columns.
+        lifetimes: of the rows of a file.
     """
 
     open: Callable[[KeyedFile], Any]
     deleted: Callable[[KeyedFile], Positions]
     shares_marks: Callable[[KeyedFile], bool] = lambda _: False
     names: Names = as_they_are
+    lifetimes: Callable[[KeyedFile], Lifetimes] = lambda _: {}
 
     def ids(self, file: KeyedFile) -> RowIds:
         """The rows of a file, in its order."""
         with self._reading(file) as found:
-            return np.concatenate([_NO_ROWS, *row_ids(found, self.names)])
+            return np.concatenate([_NO_ROWS, *row_ids(found, self.names, self.lifetimes(file))])
 
     def rows(self, file: KeyedFile, settings: KeySettings) -> Iterator[KeyedRows]:
         """Yield the rows of a file with their keys."""
         with self._reading(file) as found:
-            for part in keyed_rows(found, settings, self.names):
+            for part in keyed_rows(found, settings, self.names, self.lifetimes(file)):
                 if file.entry is None and (part.ids == NO_ROW).any():
                     raise NoKeys(f"it has rows without {PARTITION} and {OFFSET}")
                 yield part
@@ -339,13 +343,14 @@ def _without(files: Iterable[KeyedFile], leaving: Iterable[KeyedFile]) -> list[K
 
 
 def may_have(rows: RowIds, boxes: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.bool_]:
-    """Return which files may have some of these rows.
+    """Return which files may have some of these rows, in any of their lifetimes.
 
     Args:
         rows: sorted, at least one.
         boxes: of each file the least and the greatest Kafka partition, and the same of offsets; NaN
             where that is not known.
     """
+    rows = np.unique(without_lifetimes(rows))
     may = np.logical_or.reduce([np.isnan(box) for box in boxes])
     for number in np.flatnonzero(~may):
         may[number] = _has_any(rows, *(int(box[number]) for box in boxes))

@@ -1,12 +1,19 @@
 """Rows of landed files by their keys.
 
 A key is a cryptographic hash of 128 bits, so that no two keys share one. A row is a number of 64
-bits: the Kafka partition and the offset.
+bits: the Kafka partition (16 bits), its lifetime (6) and the offset (42).
+
+A topic that is deleted and created again counts its offsets from 0 again, and a topic partition
+that is reset is landed again. Rows of the later lifetime are newer. Each begins with a higher
+generation (ADR 3), and merges keep generations apart, so the name of a landed file shows the
+lifetime of its rows.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -26,6 +33,8 @@ Positions = npt.NDArray[np.int64]
 """Rows of a file, counted from 0."""
 Names = Callable[[pa.Schema], Mapping[str, str]]
 """Returns the names that columns of a file have in landed files, by their own names."""
+Lifetimes = Mapping[int, int]
+"""The lifetime of a file's rows, by Kafka partition: 0 for one that is not among them."""
 ENTRY = np.dtype([("high", "<u8"), ("low", "<u8"), ("order", "<i8"), ("row", "<u8")])
 """The newest row of a key: the halves of its hash, by what rows are ordered, and the row."""
 ROW = np.dtype([*ENTRY.descr, ("deleted", "?")])
@@ -35,9 +44,12 @@ BATCH = 1 << 18
 """How many rows of a file are in memory at once."""
 NO_ROW = np.uint64(2**64 - 1)
 """The number of rows that another program has added to a table."""
-_OFFSET_BITS = np.uint64(48)
-_OFFSETS = (1 << 48) - 1
-_PARTITIONS = (1 << 16) - 1
+UNKNOWN = -1
+"""A lifetime that is not known."""
+_PARTITION_AT, _LIFETIME_AT = 48, 42
+_PARTITIONS, _LIFETIMES, _OFFSETS = (1 << 16) - 1, (1 << 6) - 1, (1 << 42) - 1
+_ORDERS = np.uint64((1 << _PARTITION_AT) - 1)
+_WITHOUT_LIFETIME = ~np.uint64(_LIFETIMES << _LIFETIME_AT)
 
 
 class NoKeys(Exception):  # noqa: N818  # the name is the state
@@ -115,21 +127,39 @@ def as_they_are(schema: pa.Schema) -> Mapping[str, str]:
     return {name: name for name in schema.names}
 
 
-def keyed_rows(file: Any, settings: KeySettings, names: Names = as_they_are) -> Iterator[KeyedRows]:
+def lifetimes_in(generation: int | None, ended: Mapping[int, Sequence[int]]) -> Lifetimes:
+    """Return the lifetimes of the rows of a file.
+
+    Args:
+        generation: in its name; None if it is not named as landed files are.
+        ended: the highest generation of each lifetime that has ended, by Kafka partition.
+    """
+    if generation is None:
+        return dict.fromkeys(ended, UNKNOWN)
+    return {partition: bisect_left(last, generation) for partition, last in ended.items()}
+
+
+def keyed_rows(
+    file: Any,
+    settings: KeySettings,
+    names: Names = as_they_are,
+    lifetimes: Lifetimes = MappingProxyType({}),
+) -> Iterator[KeyedRows]:
     """Yield the rows of an open Parquet file with their keys.
 
     Args:
         file: as Arrow opens it.
         settings: of the keys.
         names: of its columns.
+        lifetimes: of its rows.
 
     Raises:
-        NoKeys: a column is missing, or of a type that no key or order has.
+        NoKeys: a column is missing, or of a type that no key or order has; or see ``row_ids``.
         pa.ArrowInvalid: it is no Parquet file.
         OSError: the store does not answer.
     """
     for batch in _batches(file, names, settings.columns):
-        ids = _ids(batch)
+        ids = _ids(batch, lifetimes)
         parts = [_as_bytes(name, batch.column(name)) for name in settings.key]
         has_key = ~np.logical_or.reduce([_nulls(part) for part in parts]) & (ids != NO_ROW)
         rows = np.zeros(len(ids), ROW)
@@ -141,39 +171,49 @@ def keyed_rows(file: Any, settings: KeySettings, names: Names = as_they_are) -> 
         yield KeyedRows(ids, rows, has_key)
 
 
-def row_ids(file: Any, names: Names = as_they_are) -> Iterator[RowIds]:
+def row_ids(
+    file: Any, names: Names = as_they_are, lifetimes: Lifetimes = MappingProxyType({})
+) -> Iterator[RowIds]:
     """Yield the rows of an open Parquet file, in its order; ``NO_ROW`` for one without an offset.
 
     Args:
         file: as Arrow opens it.
         names: of its columns.
+        lifetimes: of its rows.
 
     Raises:
-        NoKeys: a number is out of range.
+        NoKeys: a number is out of range, or the lifetime of a row is not known.
         pa.ArrowInvalid: it is no Parquet file.
         OSError: the store does not answer.
     """
-    yield from map(_ids, _batches(file, names, _of_place))
+    for batch in _batches(file, names, _of_place):
+        yield _ids(batch, lifetimes)
 
 
-def offsets_of(rows: RowIds) -> npt.NDArray[np.int64]:
-    """The offsets of rows."""
-    return (rows & np.uint64(_OFFSETS)).astype(np.int64)
+def orders_of(rows: RowIds) -> npt.NDArray[np.int64]:
+    """The numbers by which rows of a Kafka partition are ordered: lifetime and offset."""
+    return (rows & _ORDERS).astype(np.int64)
 
 
-def row_at(partition: int, offset: int) -> int:
+def row_at(partition: int, offset: int, lifetime: int = 0) -> int:
     """The number of the row at an offset of a Kafka partition."""
-    return (partition << int(_OFFSET_BITS)) | offset
+    return (partition << _PARTITION_AT) | (lifetime << _LIFETIME_AT) | offset
+
+
+def without_lifetimes(rows: RowIds) -> RowIds:
+    """The same Kafka partitions and offsets in their first lifetime."""
+    return rows & _WITHOUT_LIFETIME
 
 
 def place_of(row: int) -> str:
     """A row's Kafka partition and offset as text."""
-    return f"offset {row & _OFFSETS} of partition {row >> int(_OFFSET_BITS)}"
+    return f"offset {row & _OFFSETS} of partition {row >> _PARTITION_AT}"
 
 
 def in_two_partitions(one: Rows, other: Rows) -> npt.NDArray[np.bool_]:
     """Return which rows are of another Kafka partition than the ones at the same place."""
-    different: npt.NDArray[np.bool_] = (one["row"] ^ other["row"]) >> _OFFSET_BITS != 0
+    between = (one["row"] ^ other["row"]) >> np.uint64(_PARTITION_AT)
+    different: npt.NDArray[np.bool_] = between != 0
     return different
 
 
@@ -193,13 +233,31 @@ def _batches(
         yield batch.rename_columns([landed[name] for name in batch.schema.names])
 
 
-def _ids(batch: pa.RecordBatch) -> RowIds:
+def _ids(batch: pa.RecordBatch, lifetimes: Lifetimes) -> RowIds:
     if not {PARTITION, OFFSET} <= {*batch.schema.names}:
         return np.full(batch.num_rows, NO_ROW)
     partitions = _numbers(PARTITION, batch.column(PARTITION), _PARTITIONS)
     offsets = _numbers(OFFSET, batch.column(OFFSET), _OFFSETS)
-    ids = (partitions.astype(np.uint64) << _OFFSET_BITS) | offsets.astype(np.uint64)
+    ids = (partitions.astype(np.uint64) << np.uint64(_PARTITION_AT)) | offsets.astype(np.uint64)
+    for partition, lifetime in lifetimes.items():
+        if (of_it := partitions == partition).any():
+            ids[of_it] |= np.uint64(_checked(partition, lifetime) << _LIFETIME_AT)
     return np.where((partitions < 0) | (offsets < 0), NO_ROW, ids)
+
+
+def _checked(partition: int, lifetime: int) -> int:
+    if lifetime == UNKNOWN:
+        raise NoKeys(
+            f"another program wrote it, and it has rows of partition {partition}, which began "
+            "again, so that its offsets have two meanings; `landfall publish --rebuild` fills the "
+            "table with landed files, and such a table must not be compacted by other programs"
+        )
+    if lifetime > _LIFETIMES:
+        raise NoKeys(
+            f"partition {partition} began again for the {lifetime}th time, and {_LIFETIMES} times "
+            "is the most that a keyed table follows; publish to a table of another group"
+        )
+    return lifetime
 
 
 def _numbers(name: str, column: pa.Array, most: int) -> npt.NDArray[np.int64]:
@@ -214,7 +272,7 @@ def _numbers(name: str, column: pa.Array, most: int) -> npt.NDArray[np.int64]:
 
 def _order(batch: pa.RecordBatch, name: str | None, ids: RowIds) -> npt.NDArray[np.int64]:
     if name is None:
-        return offsets_of(ids)
+        return orders_of(ids)
     column = batch.column(name)
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)

@@ -20,10 +20,12 @@ from landfall.publish.keyed.rows import (
     KeySettings,
     NoKeys,
     keyed_rows,
-    offsets_of,
+    lifetimes_in,
+    orders_of,
     place_of,
     row_at,
     row_ids,
+    without_lifetimes,
 )
 from landfall.store.memory import MemoryStore
 
@@ -94,8 +96,31 @@ def test_rows_are_numbered_by_partition_and_offset() -> None:
     assert (rows.has_key.tolist(), rows.rows["deleted"].tolist()) == ([True, False], [False, True])
     assert rows.deletes_nothing.tolist() == [row_at(3, 1)]
     assert np.concatenate([*row_ids(body)]).tolist() == rows.ids.tolist()
-    assert place_of(row_at(65535, 2**48 - 2)) == "offset 281474976710654 of partition 65535"
-    assert offsets_of(np.array([row_at(7, 12)], np.uint64)).tolist() == [12]
+    assert place_of(row_at(65535, 2**42 - 2, 63)) == "offset 4398046511102 of partition 65535"
+    assert orders_of(np.array([row_at(7, 12)], np.uint64)).tolist() == [12]
+
+
+def test_rows_of_a_later_lifetime_are_later() -> None:
+    body, ended = file(id=pa.array([1, 2])), {3: [2, 5], 4: [1]}
+    lifetimes = [lifetimes_in(generation, ended) for generation in (2, 3, 5, 6)]
+
+    found = [np.concatenate([*row_ids(body, lifetimes=of_file)]).tolist() for of_file in lifetimes]
+
+    assert found == [[row_at(3, 0, n), row_at(3, 1, n)] for n in (0, 1, 1, 2)]
+    orders = [orders_of(np.array(rows, np.uint64)).tolist() for rows in (found[1], found[3])]
+    assert max(orders[0]) < min(orders[1])
+    assert without_lifetimes(np.array(found[3], np.uint64)).tolist() == found[0]
+    assert lifetimes_in(None, ended) == {3: -1, 4: -1}
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "message"),
+    [(-1, "another program wrote it, and it has rows of partition 3"), (64, "the 64th time")],
+)
+def test_a_lifetime_that_has_no_number_is_refused(lifetime: int, message: str) -> None:
+    assert [*row_ids(file(id=pa.array([1])), lifetimes={2: lifetime})]
+    with pytest.raises(NoKeys, match=message):
+        [*row_ids(file(id=pa.array([1])), lifetimes={3: lifetime})]
 
 
 def test_rows_of_other_programs_have_no_number() -> None:

@@ -10,7 +10,7 @@ import pytest
 from landfall import ledger
 from landfall.errors import Reason, Stalled
 from landfall.ledger.entries import Decision
-from landfall.ledger.names.object_names import ObjectName, dead_letter_key
+from landfall.ledger.names.object_names import ObjectName, dead_letter_key, parse_key
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
 from landfall.publish.keyed.rows import KeySettings
@@ -44,22 +44,39 @@ def test_every_pass_leads_to_the_table_that_a_dict_has(make: Make, seed: int) ->
     merges = list[Merge]()
 
     for step in range(14):
-        kind = chosen.choice(["land", "land", "merge", "undo", "again"]) if step > 3 else "land"
-        if kind == "land":
-            for _ in range(chosen.randrange(1, 4)):
-                lake.land(chosen.randrange(1, 9))
-        elif kind == "merge" and len(live := lake.live()) > 2:
-            numbers = chosen.sample(range(len(live)), 2)
-            left_out = chosen.choice([(), (live[numbers[0]].landed.first_offset,)])
-            merges.append(lake.merge(*sorted(numbers), left_out=left_out))
-        elif kind == "again":
-            land_again(lake, chosen.randrange(len(lake.live())), seed=step)
-        elif kind == "undo" and merges:
-            undo_if_possible(lake, merges)
+        kind = take_step(lake, chosen, step, merges)
         if chosen.random() < 0.7:
             lake.publish(at_once=chosen.random() < 0.5)
             assert lake.shown() == lake.expected(), f"step {step}, {kind}"
             lake.delete_retired()
+
+
+def take_step(lake: KeyedLake, chosen: random.Random, step: int, merges: list[Merge]) -> str:
+    """Change what is landed, and return how."""
+    kinds = ["land", "land", "merge", "undo", "again", "begin"]
+    kind = chosen.choice(kinds) if step > 3 else "land"
+    if kind == "land":
+        for _ in range(chosen.randrange(1, 4)):
+            lake.land(chosen.randrange(1, 9))
+    elif kind == "merge" and len(numbers := of_one_generation(lake)) > 2:
+        numbers = chosen.sample(numbers, 2)
+        # What is left out has a duplicate, so a key that it deletes stays deleted.
+        first = lake.rows_of(lake.live()[numbers[0]].key)[0]
+        left_out = () if first["_deleted"] else chosen.choice([(), (first["_offset"],)])
+        merges.append(lake.merge(*sorted(numbers), left_out=left_out))
+    elif kind == "again" and (numbers := of_one_generation(lake)):
+        land_again(lake, chosen.choice(numbers), seed=step)
+    elif kind == "begin":
+        lake.begin_again(random_changes(1000 * step))
+    elif kind == "undo" and merges:
+        undo_if_possible(lake, merges)
+    return kind
+
+
+def of_one_generation(lake: KeyedLake) -> list[int]:
+    """The numbers of the live objects of the last generation."""
+    last = lake.landed.sample.state.generation
+    return [n for n, o in enumerate(lake.live()) if parse_key(o.key).generation == last]
 
 
 def undo_if_possible(lake: KeyedLake, merges: list[Merge]) -> None:
@@ -76,7 +93,8 @@ def land_again(lake: KeyedLake, number: int, seed: int) -> None:
         return
     changes, lake.changes.at = lake.changes.at, random_changes(1000 + seed)
     again = Again(CLICKS, offsets[0], offsets[-1] + 1)
-    Backfill(sample, [(old.slot, old.landed)], again).record().complete()
+    generation = sample.state.generation or 1
+    Backfill(sample, [(old.slot, old.landed)], again, generation=generation).record().complete()
     sample.shown()
     lake.changes.at = changes
 
@@ -293,6 +311,53 @@ def test_a_row_that_another_program_has_moved_is_found_there(lake: KeyedLake) ->
     lake.merge(0, 1)
     lake.land(12)
 
+    lake.publish()
+
+    assert lake.shown() == lake.expected()
+
+
+def test_a_topic_that_was_created_again_goes_on(make: Make) -> None:
+    lake = make(Changes(lambda _, offset: Change(offset % 5, name=f"old {offset}")))
+    lake.land(20)
+    lake.publish()
+    lake.begin_again(
+        lambda _, offset: Change(4 - offset % 5, deleted=offset == 3, name=f"new {offset}")
+    )
+    lake.land(4)
+
+    lake.publish()
+
+    rows = sorted((row["id"], row["name"]) for row in lake.rows(["id", "name"]))
+    assert rows == [(0, "old 15"), (2, "new 2"), (3, "new 1"), (4, "new 0")]
+    assert lake.shown() == lake.expected()
+
+
+def test_records_that_are_landed_again_after_a_reset_are_there_once(make: Make) -> None:
+    changes = random_changes(7)
+    lake = make(Changes(changes))
+    lake.land(20)
+    lake.publish()
+    before = lake.shown()
+    for _ in range(2):
+        lake.begin_again(changes)
+        lake.land(20)
+        lake.publish()
+        assert lake.shown() == before == lake.expected()
+
+
+def test_offsets_of_two_meanings_in_files_of_other_programs_stop_the_table(make: Make) -> None:
+    lake = make(Changes(lambda _, offset: Change(offset)))
+    lake.land(12)
+    lake.publish()
+    lake.rewrite_as_others()
+    lake.begin_again(lambda _, offset: Change(offset))
+    lake.land(3)
+
+    with pytest.raises(Stalled, match="another program wrote it") as error:
+        lake.publish()
+    assert error.value.reason is Reason.DESTINATION_CONFLICT
+    lake.publisher().reset(lake.landed.follower())
+    lake.land(3)
     lake.publish()
 
     assert lake.shown() == lake.expected()

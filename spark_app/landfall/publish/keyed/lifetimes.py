@@ -1,0 +1,33 @@
+"""Finds the lifetimes of the rows of a table's files."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from landfall.ledger.names.object_names import parse_key
+from landfall.publish import Stretch
+from landfall.publish.keyed.passes import KeyedFile
+from landfall.publish.keyed.rows import Lifetimes, lifetimes_in
+from landfall.publish.table_names import below
+
+
+def lifetimes_of(stretch: Stretch, root: str) -> Callable[[KeyedFile], Lifetimes]:
+    """Return the lifetimes of the rows of files, by their names.
+
+    Args:
+        stretch: a part of the ledger with objects of a table, which is of one topic.
+        root: the URL of the output root.
+
+    Raises:
+        Stalled, Retry: see ``EndedLifetimes``.
+    """
+    retired = (o.upload for replacement in stretch.replaced for o in replacement.retired)
+    keys = [*(o.key for o in stretch.objects), *(upload.key for upload in retired)]
+    ended = stretch.ended(parse_key(keys[0]).topic) if keys else {}
+    return lambda file: lifetimes_in(_generation(file, root), ended) if ended else {}
+
+
+def _generation(file: KeyedFile, root: str) -> int | None:
+    key = below(root, file.uri)
+    with suppress(ValueError):  # a file of another program in the folder of a table below the root
+        return None if key is None else parse_key(key).generation
+    return None
