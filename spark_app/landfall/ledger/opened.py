@@ -6,7 +6,7 @@ finds that record, and ``OpenedSpecs`` the spec that the owner of its slot had.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -59,6 +59,40 @@ class MadeIn:
                 del self._known[next(iter(self._known))]
         return found
 
+    def sources(self, key: str, decided: int) -> Mapping[str, int]:
+        """The objects that were landed and whose rows an object has, by key, with their slots.
+
+        The slots are of COMMITs and REPLAYs. What a backfill landed has the rows of the objects
+        that it replaced.
+
+        Args:
+            key: of the object.
+            decided: the slot of the record that names it.
+        """
+        found, waiting, seen = dict[str, int](), [(key, decided)], set[str]()
+        while waiting:
+            key, slot = waiting.pop()
+            if key in seen:
+                continue
+            seen.add(key)
+            old = self._replaced_by(key, slot) if parse_key(key).planned_by >= 0 else []
+            waiting += [(object_.key, object_.slot) for object_ in old]
+            if not old:
+                found[key] = slot
+        return found
+
+    def _replaced_by(self, key: str, slot: int) -> Sequence[DecidedObject]:
+        """The objects whose rows, or ranges, a new object of a REPLACE has."""
+        listed = self._list(slot)
+        new = listed.new.get(key)
+        if new is None:
+            return ()
+        if listed.back != -1 and (copied := self._list(listed.back).copied(key)) is not None:
+            return (copied,)
+        is_backfill = listed.record.purpose is Purpose.BACKFILL
+        among = listed.retired if is_backfill else listed.by_folder.get(_folder(key), ())
+        return [old for old in among if overlap(self._sections(old) or _whole(old), new.sections)]
+
     def _source(self, key: str, slot: int) -> DecidedObject | None:
         """An object that one was made of, which a REPLACE names; all of them are of one spec.
 
@@ -76,9 +110,7 @@ class MadeIn:
         """An object that was merged or cut into a new one, within its folder and generation."""
         alike = listed.by_folder.get(_folder(new.key), ())
         for old in alike:
-            name, landed = parse_key(old.key), old.landed
-            one = Section(name.partition, landed.rows, landed.first_offset, landed.last_offset)
-            if overlap((one,), new.sections):
+            if overlap(_whole(old), new.sections):
                 return old
         # Half of one that was cut may have rows of other Kafka partitions than its name shows.
         return next((old for old in alike if overlap(self._sections(old), new.sections)), None)
@@ -105,6 +137,7 @@ class _List:
         self.listed = listed
         self.back = taken_back(record, listed)
         self.new = {object_.key: object_ for object_ in listed.objects}
+        self.retired = retire
         self._by_name = {renamed(object_.key, 0): object_ for object_ in retire}
         self.by_folder = defaultdict[tuple[str, int], list[DecidedObject]](list)
         for object_ in retire:
@@ -126,6 +159,12 @@ def taken_back(record: Replace, listed: ReplacementList) -> int:
         return -1
     named = max(record.undoes, record.unmerges)
     return named if named != -1 or not listed.retire else listed.retire[0].slot
+
+
+def _whole(old: DecidedObject) -> tuple[Section, ...]:
+    """The records of an object, if all are of the Kafka partition in its name."""
+    partition, landed = parse_key(old.key).partition, old.landed
+    return (Section(partition, landed.rows, landed.first_offset, landed.last_offset),)
 
 
 def _folder(key: str) -> tuple[str, int]:

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from landfall.publish.following import Follower
 
 
+Sources = Callable[[], Mapping[str, int]]
+"""Returns the objects that were landed and whose rows an object has, by key, with the slots of the
+records that landed them. Thread-safe.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class VisibleObject:
     """A data object that is visible.
@@ -35,12 +41,14 @@ class VisibleObject:
         time: of the last COMMIT up to that slot, ISO 8601 in UTC: the same for every reader.
         decided: the slot of the record that landed its rows: it was made by the spec of the driver
             that owned the lane then. Merges and copies keep it.
+        sources: of one that replaces objects, see ``ReplacedObjects``.
     """
 
     slot: int
     landed: LandedObject
     time: str = ""
     decided: int = -1
+    sources: "Sources | None" = field(default=None, compare=False)
 
     @property
     def key(self) -> str:
@@ -83,6 +91,7 @@ class ReplacedObjects:
         changes_rows: whether the rows of the new ones may differ from the old ones, as after a
             backfill.
         appeared: the slot of each old one that became visible since ``Stretch.read_after``.
+        sources: of old ones, by key.
     """
 
     slot: int
@@ -93,6 +102,7 @@ class ReplacedObjects:
     groups: tuple[frozenset[str], ...] = ()
     changes_rows: bool = False
     appeared: Mapping[str, int] = field(default_factory=dict)
+    sources: Mapping[str, Sources] = field(default_factory=dict, compare=False)
 
 
 EndedLifetimes = Callable[[str], Mapping[int, Sequence[int]]]
@@ -125,6 +135,9 @@ class Stretch:
         leaves_out: whether any objects are replaced after ``through``, as far as the ledger was
             read.
         ended: see ``EndedLifetimes``.
+        unwanted: the keys of old and new objects all of whose rows the publisher leaves out by its
+            options.
+        mixed: the keys of new objects some of whose rows it leaves out.
     """
 
     after: int
@@ -138,6 +151,8 @@ class Stretch:
     left_out: tuple[VisibleObject, ...] = ()
     leaves_out: bool = False
     ended: EndedLifetimes = field(default=lambda _: {}, compare=False)
+    unwanted: frozenset[str] = frozenset()
+    mixed: frozenset[str] = frozenset()
 
     def net(self) -> "Stretch":
         """The stretch as of its end: ``objects`` has the new ones, and none that was replaced.

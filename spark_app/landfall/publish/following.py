@@ -1,5 +1,6 @@
 """Reads the objects that became visible or were replaced between two positions of a ledger."""
 
+import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
@@ -45,6 +46,8 @@ class Follower:
         self._state = State()
         self._lifetimes = LedgerLifetimes(lane)
         self._made_in = MadeIn(lambda slot: read_replace(lane, self._state, slot))
+        self._origins = MadeIn(lambda slot: read_replace(lane, self._state, slot))
+        self._lock = threading.Lock()  # of the second one, which tables ask from their threads
         self.opens = OpenedSpecs()
         """The stored specs by which the slots read so far were landed."""
 
@@ -151,7 +154,13 @@ class Follower:
             retired = tuple(o.landed for o in listed.retire if o.landed.kind is self._kind)
             new = (o.landed for o in listed.objects if o.landed.kind is self._kind)
             objects = tuple(
-                VisibleObject(state.seq, object_, time, self._decided(object_.upload.key, slot))
+                VisibleObject(
+                    state.seq,
+                    object_,
+                    time,
+                    self._decided(object_.upload.key, slot),
+                    partial(self._sources, object_.upload.key, slot),
+                )
                 for object_ in new
             )
             changes = changes_rows(record.purpose, record.undoes)
@@ -164,7 +173,12 @@ class Follower:
                 time=time,
                 groups=groups,
                 changes_rows=changes,
+                sources={o.key: partial(self._sources, o.key, o.slot) for o in listed.retire},
             )
+
+    def _sources(self, key: str, slot: int) -> Mapping[str, int]:
+        with self._lock:
+            return self._origins.sources(key, slot)
 
     def _decided(self, key: str, slot: int) -> int:
         """The slot of the record that landed an object's rows; dead letters expire by this one."""

@@ -15,7 +15,8 @@ none is, and the new files have other rows       come back
 ===============================================  ===============================================
 
 An old file was never in the table if it became visible after the table's position, or was left out
-when the table got there, because its replacement was known by then.
+when the table got there, because its replacement was known by then, or by an option of the
+publisher. What an option leaves out does not enter in new files either, unless the table has it.
 """
 
 from collections import defaultdict
@@ -72,6 +73,19 @@ class CannotFollow(Exception):  # noqa: N818  # the name is the state
     """Other writers have changed the table so that a REPLACE cannot be followed."""
 
 
+class HasBoth(Stalled):
+    """DESTINATION_CONFLICT, an object has rows that a publisher leaves out by its options."""
+
+    def __init__(self, key: str) -> None:
+        """The object has other rows as well."""
+        super().__init__(
+            Reason.DESTINATION_CONFLICT,
+            f"object {key} has rows that startAt or skip leaves out, and other ones: what it "
+            "replaces was merged before the option was set, or landed again together. Let the "
+            "option leave out all of it, or nothing, or replace it with `landfall undo`",
+        )
+
+
 def followed(
     table: str,
     stretch: Stretch,
@@ -119,6 +133,7 @@ def file_changes(
 
     Raises:
         CannotFollow: with the reason.
+        HasBoth: a new object.
     """
     retired = {
         o.upload.key: replacement.record
@@ -131,12 +146,17 @@ def file_changes(
         for key, slot in replacement.appeared.items()
         if slot > position and key not in files
     }
-    over = set[str]()
+    entering, over = {o.key for o in stretch.objects}, set[str]()
     passed = set[int]()
     moved = set[str]()
     for group in joined(g for replacement in stretch.replaced for g in replacement.groups):
         old = group & retired.keys()
         gone = old - never - files.keys()
+        if not old & files.keys() & (stretch.unwanted | stretch.mixed):
+            if both := group & entering & stretch.mixed:
+                raise HasBoth(min(both))
+            over |= group & stretch.unwanted
+            gone -= stretch.unwanted
         if not gone:
             _check_no_deleted_rows(old, files, retired)
             if _moves_rows(stretch, group, files):

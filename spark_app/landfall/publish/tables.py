@@ -26,6 +26,7 @@ from landfall.publish import (
     Hold,
     Published,
     ReplacedObjects,
+    Sources,
     Stretch,
     VisibleObject,
 )
@@ -33,6 +34,7 @@ from landfall.publish.context import Context
 from landfall.publish.cursor import Position, PublisherCursor
 from landfall.publish.following import Follower
 from landfall.publish.health import Details, Question, Retained, TableHealth
+from landfall.publish.replaced_files import HasBoth
 from landfall.publish.table_position import NONE
 
 Next = Callable[[int], Stretch]
@@ -95,12 +97,50 @@ class TableChoice:
     """The choice of objects that are published to tables.
 
     Attributes:
-        start: the first slot whose objects are published.
+        start: what was landed in earlier slots is not published.
         skip: keys of objects that are not published.
     """
 
     start: int = 0
     skip: frozenset[str] = frozenset()
+
+    @property
+    def has_all(self) -> bool:
+        """Return whether no object is left out."""
+        return not (self.start or self.skip)
+
+    def chosen(self, objects: Iterable[VisibleObject]) -> tuple[VisibleObject, ...]:
+        """Return the objects that are published to a table that has nothing yet.
+
+        Raises:
+            HasBoth: one of them.
+        """
+        found = tuple(objects)
+        if self.has_all:
+            return found
+        unwanted, mixed = self._parted({o.key: o.sources for o in found if o.sources})
+        if mixed:
+            raise HasBoth(min(mixed))
+        return tuple(o for o in found if o.key not in unwanted)
+
+    def marked(self, stretch: Stretch) -> Stretch:
+        """Return a stretch with what is left out of it; see ``Stretch.unwanted``."""
+        if self.has_all:
+            return stretch
+        sources = {o.key: o.sources for o in stretch.objects if o.sources}
+        for replaced in stretch.replaced:
+            sources |= {o.key: replaced.sources[o.key] for o in replaced.retired}
+        unwanted, mixed = self._parted(sources)
+        return replace(stretch, unwanted=unwanted, mixed=mixed)
+
+    def _parted(self, objects: Mapping[str, Sources]) -> tuple[frozenset[str], frozenset[str]]:
+        """The keys of objects whose rows are all left out, and of objects with both kinds."""
+        out = {
+            key: [slot < self.start or source in self.skip for source, slot in of().items()]
+            for key, of in objects.items()
+        }
+        unwanted = frozenset(key for key, each in out.items() if all(each))
+        return unwanted, frozenset(key for key, each in out.items() if any(each)) - unwanted
 
 
 class ChoiceOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True):
@@ -377,7 +417,7 @@ class TablePublisher:
         failures = _Failures(TOLERATED_SILENCE * self.workers)
 
         def refill(table: str) -> None:
-            found = tuple(objects.get(table, {}).values())
+            found = self.choice.chosen(objects.get(table, {}).values())
             through = last.through if found else -1
             self.tables.refill(table, Stretch(-1, through, found, ended=last.ended))
 
@@ -409,7 +449,9 @@ class TablePublisher:
     def _tables_of(self, objects: Iterable[VisibleObject]) -> dict[str, list[VisibleObject]]:
         found: dict[str, list[VisibleObject]] = {}
         for object_ in objects:
-            if object_.slot >= self.choice.start and (table := self._table(object_.landed)):
+            table = self._table(object_.landed)
+            # Of an object that replaces objects, see ``TableChoice.chosen`` and ``marked``.
+            if table and (object_.sources or object_.decided >= self.choice.start):
                 found.setdefault(table, []).append(object_)
         return found
 
@@ -417,10 +459,14 @@ class TablePublisher:
         return None if landed.key in self.choice.skip else self.table_of(landed)
 
     def _retired_by_table(self, replaced: ReplacedObjects) -> dict[str, ReplacedObjects]:
-        """Return the replaced objects of each table; the new ones are in the stretch's objects."""
+        """Return the replaced objects of each table; the new ones are in the stretch's objects.
+
+        What is skipped is among them: the table may have it from before, and new ones may have it.
+        """
         found: dict[str, list[LandedObject]] = {}
+        table_of = self.table_of if self.follows_replacements else self._table
         for landed in replaced.retired:
-            if table := self._table(landed):
+            if table := table_of(landed):
                 found.setdefault(table, []).append(landed)
         return {
             name: replace(replaced, retired=tuple(retired), objects=())
@@ -456,7 +502,10 @@ class TablePublisher:
             else:
                 stretch = _after(part.stretch, position)
             if position < 0:  # the table has nothing, so nothing of it was replaced
-                stretch = replace(stretch, replaced=())
+                objects = self.choice.chosen(stretch.objects)
+                stretch = replace(stretch, objects=objects, replaced=())
+            else:
+                stretch = self.choice.marked(stretch)
             if stretch.replaced and not self.follows_replacements:
                 raise _cannot_follow(table, stretch)
             is_more = bool(stretch.objects or stretch.replaced)

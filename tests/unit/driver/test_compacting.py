@@ -25,12 +25,13 @@ from tests.support.ledger.sample_ledger import GROUP, LANE
 
 HOUR_4 = "clicks/dt=2026-11-21/hr=04"
 
+HOURLY: dict[str, Any] = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
+
 
 @pytest.fixture
 def scene() -> CompactionScene:
     """Two hours, of which the first one is complete."""
-    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
-    return CompactionScene(spec).land(4, 10, 5, 7).land(5, 10, 10).finish(4)
+    return CompactionScene(dict(HOURLY)).land(4, 10, 5, 7).land(5, 10, 10).finish(4)
 
 
 def retired(plan: PlannedReplacement) -> list[str]:
@@ -56,14 +57,11 @@ def test_small_objects_of_a_complete_hour_are_merged(scene: CompactionScene) -> 
 
 
 def test_nothing_is_merged_before_the_hour_is_complete() -> None:
-    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
-
-    assert CompactionScene(spec).land(4, 10, 5, 7).observe() is None
+    assert CompactionScene(dict(HOURLY)).land(4, 10, 5, 7).observe() is None
 
 
 def test_what_becomes_visible_as_the_hour_is_complete_is_not_late() -> None:
-    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
-    scene = CompactionScene(spec)
+    scene = CompactionScene(dict(HOURLY))
     scene.sample.directory = "dt=2026-11-21/hr=04"
     for rows in (10, 5):
         scene.events.land(CLICKS, rows=rows)
@@ -151,8 +149,9 @@ def test_each_merge_of_late_objects_waits_longer(scene: CompactionScene) -> None
 
 
 def test_where_duplicates_are_left_out_a_folder_is_not_written_again_and_again() -> None:
-    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
-    scene = CompactionScene({**spec, "compact": {"dedupe": {"key": "o"}}}).land(4, 10, 5).finish(4)
+    scene = (
+        CompactionScene({**HOURLY, "compact": {"dedupe": {"key": "o"}}}).land(4, 10, 5).finish(4)
+    )
     scene.sample.body = lambda offsets: b"".join(b'{"o":%d}\n' % offset for offset in offsets)
     scene.apply(scene.plan()).observe()
     merges, left = 0, 0
@@ -213,7 +212,7 @@ def test_a_process_that_ends_gives_back_what_nobody_has_taken(scene: CompactionS
 
 def test_rows_are_sorted_and_the_ledger_says_so() -> None:
     compact = {"below": "1Ki", "target": "4Ki", "sort": "n"}
-    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}, "compact": compact}
+    spec = {**HOURLY, "compact": compact}
     scene = CompactionScene(spec).land(4, 3, 2).finish(4)
 
     scene.apply(first := scene.plan()).land(4, 2, 2).observe()
@@ -226,7 +225,7 @@ def test_rows_are_sorted_and_the_ledger_says_so() -> None:
 
 
 def test_hours_that_were_complete_before_stay_as_they_are() -> None:
-    spec: dict[str, Any] = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
+    spec = dict(HOURLY)
     scene = CompactionScene({**spec, "compact": None})
     scene.land(4, 10, 5).finish(4).land(5, 4, 4)
     scene.spec = spec
@@ -394,7 +393,7 @@ def test_a_folder_that_fails_is_tried_less_and_less_often() -> None:
 
 
 def test_a_record_from_a_far_future_pins_nothing() -> None:
-    scene = CompactionScene({**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}})
+    scene = CompactionScene(dict(HOURLY))
     scene.sample.directory = "dt=2199-01-01/hr=00"  # the clock of tests is in 2126
     scene.events.land(CLICKS, rows=1)
     scene.events.settle()
@@ -409,7 +408,7 @@ def test_a_record_from_a_far_future_pins_nothing() -> None:
 
 
 def test_another_process_reads_from_the_snapshot_before_the_hour_that_is_not_complete() -> None:
-    scene = CompactionScene({**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}})
+    scene = CompactionScene(dict(HOURLY))
     for hour in range(12):
         scene.land(hour, 3, 3, 3).finish(hour)
         scene.apply(scene.plan()).observe()
@@ -429,8 +428,7 @@ def test_another_process_reads_from_the_snapshot_before_the_hour_that_is_not_com
 
 
 def test_rows_that_a_change_of_the_spec_keeps_from_being_compared_are_counted() -> None:
-    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
-    scene = CompactionScene({**spec, "compact": {"dedupe": {"key": "id"}}})
+    scene = CompactionScene({**HOURLY, "compact": {"dedupe": {"key": "id"}}})
 
     def open_(**changed: Any) -> None:
         scene.spec.update(changed)
@@ -503,8 +501,7 @@ def test_a_plan_that_gives_way_is_no_failure_and_is_made_again_once_the_folder_i
 
 
 def test_objects_of_a_topic_partition_that_left_are_not_merged() -> None:
-    spec = {**SPEC, "route": {"pattern": "dt={date}/hr={hour}"}}
-    scene = CompactionScene(spec).land(4, 10, 5, 7)
+    scene = CompactionScene(dict(HOURLY)).land(4, 10, 5, 7)
     scene.sample.append(lambda h: Drop(header=h, topic_partitions=(CLICKS,), reason="recreated"))
     scene.observe()
 
@@ -513,3 +510,36 @@ def test_objects_of_a_topic_partition_that_left_are_not_merged() -> None:
 
     assert plan is not None
     assert [each.landed.rows for each in plan.listed.retire] == [3, 4]
+
+
+@pytest.mark.parametrize("option", ["startAt", "skip"])
+def test_what_a_publisher_leaves_out_of_its_tables_is_merged_apart(option: str) -> None:
+    scene = CompactionScene(dict(HOURLY)).land(4, 10, 5)
+    root, store = SPEC["output"]["url"], scene.sample.store
+    keys = [stat.key for stat in store.list_after("clicks/")]
+    options: dict[str, Any] = {
+        "startAt": scene.sample.state.seq,
+        "skip": [keys[0], f"{root}/{keys[1]}"],
+    }
+    scene.spec["publish"] = [
+        {"name": "lake", "type": "Delta", "options": {option: options[option]}}
+    ]
+    scene.restart()
+    plan = scene.land(4, 7, 6).finish(4).plan()
+    scene.apply(plan)
+
+    scene.land(4, 9).observe()
+    again = scene.observe(LATE_PAUSE)
+
+    assert sorted(new.landed.rows for new in plan.listed.objects) == [13, 15]
+    assert again is not None
+    assert [new.landed.rows for new in again.listed.objects] == [13 + 9]
+
+
+def test_a_publisher_without_such_options_leaves_nothing_out() -> None:
+    scene = CompactionScene(dict(HOURLY)).land(4, 10, 5)
+    scene.spec["publish"] = [{"name": "lake", "type": "Delta", "options": {"startAt": "Beginning"}}]
+
+    plan = scene.restart().land(4, 7).finish(4).plan()
+
+    assert [new.landed.rows for new in plan.listed.objects] == [22]

@@ -47,9 +47,9 @@ class Scene:
         return keys
 
     def slot_of(self, key: str) -> int:
-        """The slot from which an object is visible."""
+        """The slot that has landed an object."""
         seen = (o for each in self.landed.follower().stretches(-1) for o in each.objects)
-        return next(each.slot for each in seen if each.landed.upload.key == key)
+        return next(each.decided for each in seen if each.landed.upload.key == key)
 
     def built(self, **more: Any) -> tuple[Any, Any]:
         context = self.landed.context(self.kind, {**self.options, **more})

@@ -64,17 +64,19 @@ class Merges:
 def plan_merges(lane: tuple[str, str], objects: Iterable[Mergeable], rules: MergeRules) -> Merges:
     """Return the merges of the visible objects of one folder.
 
-    Objects whose copies would have keys that are too long are left alone.
+    Objects whose copies would have keys that are too long are left alone. What a publisher leaves
+    out of its tables is not merged with what it has in them.
 
     Args:
         lane: the names of the group and the lane.
         objects: of the folder, in any order.
         rules: what is merged.
     """
-    alike = dict[tuple[int, str], list[Mergeable]]()
+    alike = dict[tuple[int, str, tuple[str, ...]], list[Mergeable]]()
     for object_ in sorted(objects, key=_by_arrival if rules.dedupes else _order):
         if _can_retire(lane, object_):
-            alike.setdefault((object_.name.generation, object_.spec), []).append(object_)
+            kind = object_.name.generation, object_.spec, object_.left_out_by
+            alike.setdefault(kind, []).append(object_)
     found, refused = list[Merge](), list[str]()
     for _, same in sorted(alike.items()):
         if not rules.dedupes:

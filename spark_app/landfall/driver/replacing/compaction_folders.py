@@ -109,6 +109,7 @@ class Folders:
     def __init__(self, lane: Lane, group: ConsumerGroup) -> None:
         """Read nothing yet."""
         self._lane = lane
+        self._spec = group.spec
         self._specs = TopicSpecs.of(group.spec)
         self._calendars = Calendars(group.spec)
         self._cursor = PublisherCursor.of(lane.slots, (lane.group, lane.name), HINT, "")
@@ -215,11 +216,17 @@ class Folders:
         """Take note of what a slot is the first to call visible."""
         for landed, slot in zip(visible.objects, visible.due, strict=True):
             if landed.kind is ObjectKind.DATA:
-                self._add(Mergeable(slot, landed, before.specs.get(slot, "")), before, now)
+                out = self._left_out_by(landed.key, slot)
+                made = Mergeable(slot, landed, before.specs.get(slot, ""), left_out_by=out)
+                self._add(made, before, now)
         for slot, _ in visible.replacements:
             self._replace(slot, state, now)
         if before.members is not state.members:
             self._leave_former(before.members.keys() - state.members.keys())
+
+    def _left_out_by(self, key: str, slot: int) -> tuple[str, ...]:
+        entries, root = self._spec.publish, self._spec.output.url
+        return tuple(entry.name for entry in entries if entry.leaves_out(key, slot, root))
 
     def _leave_former(self, gone: Collection[TopicPartition]) -> None:
         """Merge nothing of topic partitions that leave.
@@ -289,7 +296,8 @@ class Folders:
                 (candidate for candidate in gone[made.folder] if _is_made_of(made, candidate)), None
             )
             if source is not None:
-                self.folders[made.folder].objects[made.key] = replace(made, spec=source.spec)
+                made = replace(made, spec=source.spec, left_out_by=source.left_out_by)
+                self.folders[made.folder].objects[made.key] = made
         for path in (path for path, objects in gone.items() if objects):
             self.folders[path].is_settled = False
             self.folders[path].merge_late(now)

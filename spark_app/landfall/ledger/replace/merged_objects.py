@@ -27,12 +27,14 @@ class Mergeable(DecidedObject):
         sections: of an object that was merged before.
         is_mixed: its rows do not follow each other as its sections do.
         is_sorted: they were sorted.
+        left_out_by: the publishers whose tables do not get it.
     """
 
     spec: str = ""
     sections: tuple[Section, ...] = ()
     is_mixed: bool = False
     is_sorted: bool = False
+    left_out_by: tuple[str, ...] = ()
 
     @property
     def name(self) -> ObjectName:
