@@ -326,7 +326,7 @@ class TablePublisher:
     def _due_by_table(self, due: DueObjects) -> dict[str, DueObjects]:
         of_table: dict[str, list[DecidedObject]] = {}
         for object_ in due.objects:
-            if table := self._table(object_.landed):
+            if table := self.table_of(object_.landed):
                 of_table.setdefault(table, []).append(object_)
         return {table: replace(due, objects=tuple(objects)) for table, objects in of_table.items()}
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from landfall.publish import DueObjects, Hold
 from landfall.publish.replaced_files import HasBoth
 from landfall.publish.tables import TableChoice, TablePublisher
 from tests.support.ledger.sample_backfill import Again, Backfill
@@ -13,7 +14,7 @@ from tests.support.ledger.sample_replacing import Undo
 from tests.support.publishers.keyed import Change, Changes, KeyedLake
 from tests.support.publishers.keyed_delta import KeyedDeltaLake
 from tests.support.publishers.keyed_iceberg import KeyedIcebergLake
-from tests.support.publishers.lake import CLICKS
+from tests.support.publishers.lake import CLICKS, DAY
 
 KINDS: dict[str, type[KeyedLake]] = {"Delta": KeyedDeltaLake, "Iceberg": KeyedIcebergLake}
 Make = Callable[[], "Scene"]
@@ -129,6 +130,14 @@ def test_a_merge_across_the_line_stops_the_table_until_it_is_undone(make: Make) 
     for bring in (scene.publish, scene.rebuild):
         bring()
         assert scene.offsets == WANTED
+
+
+def test_what_a_table_may_have_from_before_is_held(make: Make) -> None:
+    scene = make()
+    first = scene.lake.live()[0]
+    publisher = replace(scene.publisher(), hold_of=lambda *_: Hold(DAY, "a snapshot"))
+
+    assert publisher.hold(DueObjects(99, DAY, (first,)), DAY) == Hold(DAY, "a snapshot")
 
 
 def test_a_table_that_has_it_already_follows(make: Make) -> None:
