@@ -6,12 +6,13 @@ since a pass may leave out thousands.
 
 import base64
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
 from landfall import untrusted_json
+from landfall.errors import Reason, Stalled
 
 NONE = -1
 """The position of a table that has nothing."""
@@ -48,6 +49,45 @@ class TablePosition:
     through: int = NONE
     left_out: frozenset[str] | None = frozenset()
     index: NamedIndex | None = None
+
+
+def check_lanes(table: str, lanes: Mapping[str, bool], *, keyed: bool) -> None:
+    """Return if a table has no rows of other lanes, or neither of both is keyed.
+
+    Rows are found by Kafka partition and offset, which rows of another lane may have as well.
+
+    Args:
+        table: its name.
+        lanes: the other lanes that publish to it, and whether each keeps it keyed.
+        keyed: whether this one does.
+
+    Raises:
+        Stalled: DESTINATION_CONFLICT, it has.
+    """
+    for name, is_keyed in sorted(lanes.items()):
+        if keyed or is_keyed:
+            raise Stalled(
+                Reason.DESTINATION_CONFLICT,
+                f"table {table} has rows of {name} as well, and a keyed table has rows of one "
+                "group: publish to another table, or drop this one",
+            )
+
+
+def check_is_own(table: str, lanes: Mapping[str, bool]) -> None:
+    """Return if a table has no rows of other lanes: to fill it again would remove these.
+
+    Args:
+        table: its name.
+        lanes: the other lanes that publish to it.
+
+    Raises:
+        Stalled: DESTINATION_CONFLICT, it has.
+    """
+    if lanes:
+        raise Stalled(
+            Reason.DESTINATION_CONFLICT,
+            f"table {table} has rows of {', '.join(sorted(lanes))}; drop it to publish it again",
+        )
 
 
 def slot_of(text: object) -> int:

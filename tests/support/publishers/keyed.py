@@ -128,6 +128,10 @@ class KeyedLake(ABC):
         """The same tables, of a publisher that has no keys."""
 
     @abstractmethod
+    def in_tables_of(self, other: "KeyedLake", *, keyed: bool = True) -> TablePublisher:
+        """A publisher of another group, whose ledger this is, to the table of another lake."""
+
+    @abstractmethod
     def publisher(self, tables: Tables | None = None) -> TablePublisher:
         """A publisher of the table."""
 

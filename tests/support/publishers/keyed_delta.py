@@ -91,6 +91,13 @@ class KeyedDeltaLake(KeyedLake):
         found = self.landed.publisher(tables or self.tables())
         return replace(found, table_of=lambda _: f"file://{self.folder}")
 
+    def in_tables_of(self, other: KeyedLake, *, keyed: bool = True) -> TablePublisher:
+        assert isinstance(other, KeyedDeltaLake)
+        logs = other.tables().logs if keyed else other.tables_of_all_rows().logs
+        tables: Any = self.tables() if keyed else self.tables_of_all_rows()
+        found = self.landed.publisher(replace(tables, logs=logs, lane=("other", LANE)))
+        return replace(found, table_of=lambda _: f"file://{other.folder}")
+
     def rows(
         self, select: Sequence[str] = SHOWN, version: int | None = None
     ) -> list[dict[str, Any]]:

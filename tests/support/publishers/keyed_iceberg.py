@@ -58,6 +58,12 @@ class KeyedIcebergLake(KeyedLake):
     def publisher(self, tables: Tables | None = None) -> TablePublisher:
         return self.landed.publisher(tables or self.tables())
 
+    def in_tables_of(self, other: KeyedLake, *, keyed: bool = True) -> TablePublisher:
+        assert isinstance(other, KeyedIcebergLake)
+        tables = self.tables() if keyed else self.tables_of_all_rows()
+        lane = ("other", LANE)
+        return self.landed.publisher(replace(tables, connection=other.connection, lane=lane))
+
     @property
     def loaded(self) -> Any:
         """The table, as pyiceberg loads it."""

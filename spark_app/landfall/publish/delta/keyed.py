@@ -26,7 +26,7 @@ from landfall.publish.delta.entries import Action
 from landfall.publish.delta.files import DeltaFile
 from landfall.publish.delta.keyed_files import LiveFiles, opened_files
 from landfall.publish.delta.logs import LoadedTable
-from landfall.publish.delta.position import index_properties
+from landfall.publish.delta.position import Commits, index_properties, other_lanes
 from landfall.publish.delta.tables import (
     MAX_TRIES,
     DeltaTables,
@@ -42,7 +42,7 @@ from landfall.publish.keyed.passes import KeyedFile, KeyedPass, KeyedVersion
 from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.replaced_files import FileChanges, TableFile
 from landfall.publish.table_names import absolute
-from landfall.publish.table_position import TablePosition
+from landfall.publish.table_position import TablePosition, check_is_own, check_lanes
 
 LOOK_EVERY = 30
 """After how many versions a pass looks for files that no version names."""
@@ -83,6 +83,7 @@ class KeyedTables(DeltaTables):
                 if loaded is None:
                     self._create(table, files[0])
                     continue
+                check_is_own(loaded.url, other_lanes(Commits(loaded), self.application))
                 staying, leaving = self._parted(loaded, paths_in_log(loaded), files)
                 new = [file for file in files if file.key not in staying]
                 with suppress(CommitFailedError):  # another writer has changed the table
@@ -95,8 +96,10 @@ class KeyedTables(DeltaTables):
                     return
         raise contended(table)
 
-    def _check_mode(self, table: str, position: TablePosition) -> None:
-        """Return in any case: a table of all rows becomes a keyed one."""
+    def _check_mode(self, loaded: LoadedTable, position: TablePosition) -> None:
+        """Return if no other lane has rows in it: a table of all rows becomes a keyed one."""
+        if position.index is None:
+            check_lanes(loaded.url, other_lanes(Commits(loaded), self.application), keyed=True)
 
     def _live(self, loaded: LoadedTable, in_log: Iterable[str]) -> list[TableFile]:  # noqa: ARG002
         """All files that a table has. That some of their rows do not count is its nature."""

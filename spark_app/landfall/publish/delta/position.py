@@ -104,6 +104,22 @@ def position_of(commits: Commits, application: str, root: str) -> TablePosition:
     return TablePosition() if known is None else TablePosition(known, left_out=None)
 
 
+def other_lanes(commits: Commits, application: str) -> Mapping[str, bool]:
+    """Return the other lanes that have published to a table, and whether each keeps it keyed.
+
+    Args:
+        commits: of the table.
+        application: the id of this lane's transactions.
+    """
+    found = dict[str, bool]()
+    for commit in commits:
+        for name in commit:
+            lane = name.removesuffix("/through")
+            if name.startswith("landfall/") and lane not in (name, application):
+                found.setdefault(lane, f"{lane}/{_INDEX[0]}" in commit)
+    return found
+
+
 def _index_in(commit: Mapping[str, Any], application: str) -> NamedIndex | None:
     files, keys = (commit.get(f"{application}/{name}") for name in _INDEX)
     return None if files is None else NamedIndex(str(files), str(keys))

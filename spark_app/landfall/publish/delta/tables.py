@@ -42,6 +42,7 @@ from landfall.publish.delta.logs import LoadedTable, TableLogs
 from landfall.publish.delta.position import (
     Commits,
     PositionUnknown,
+    other_lanes,
     position_of,
     properties,
 )
@@ -55,7 +56,7 @@ from landfall.publish.table_names import (
     below,
     path_in_table,
 )
-from landfall.publish.table_position import NONE, TablePosition
+from landfall.publish.table_position import NONE, TablePosition, check_is_own, check_lanes
 from landfall.publish.tables import HoldOf, Next
 
 MAX_TRIES = 20
@@ -188,6 +189,7 @@ class DeltaTables:
                 if loaded is None:
                     self._create(table, files[0])
                     continue
+                check_is_own(loaded.url, other_lanes(Commits(loaded), self.application))
                 in_log = paths_in_log(loaded)
                 staying, leaving = self._parted(loaded, in_log, files)
                 # Earlier versions removed and added a path in one version: adding it once more
@@ -268,10 +270,10 @@ class DeltaTables:
             position = position_of(Commits(loaded), self.application, self.root)
         except Stalled as error:
             raise type(error)(error.reason, f"table {loaded.url}: {error}") from None
-        self._check_mode(loaded.url, position)
+        self._check_mode(loaded, position)
         return position
 
-    def _check_mode(self, table: str, position: TablePosition) -> None:
+    def _check_mode(self, loaded: LoadedTable, position: TablePosition) -> None:
         """Return if a table is not keyed: rows would be added next to rows that do not count.
 
         Raises:
@@ -280,9 +282,11 @@ class DeltaTables:
         if position.index is not None:
             raise PositionUnknown(
                 Reason.DESTINATION_CONFLICT,
-                f"table {table} is keyed, and option mode is Append: set mode: Keyed, or let "
+                f"table {loaded.url} is keyed, and option mode is Append: set mode: Keyed, or let "
                 "`landfall publish --rebuild` make it a table of all rows",
             )
+        if position.through == NONE:
+            check_lanes(loaded.url, other_lanes(Commits(loaded), self.application), keyed=False)
 
     def _create(self, table: str, first: DeltaFile) -> None:
         self.check_new(table)

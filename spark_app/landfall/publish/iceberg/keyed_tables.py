@@ -14,7 +14,7 @@ from landfall.errors import Reason, Stalled
 from landfall.publish import Stretch
 from landfall.publish.iceberg.copies import own_folder
 from landfall.publish.iceberg.new_snapshot import NewSnapshot
-from landfall.publish.iceberg.position import index_names
+from landfall.publish.iceberg.position import index_names, other_lanes
 from landfall.publish.iceberg.tables import IcebergTables, reached_by, summary_of
 from landfall.publish.keyed.index import IndexSizes, IndexSlots, KeyIndex
 from landfall.publish.keyed.lifetimes import lifetimes_of
@@ -22,7 +22,7 @@ from landfall.publish.keyed.passes import KeyedFile, KeyedPass, OpenedFiles
 from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.replaced_files import FileChanges, TableFile
 from landfall.publish.table_names import below
-from landfall.publish.table_position import NamedIndex, TablePosition
+from landfall.publish.table_position import NamedIndex, TablePosition, check_lanes
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,10 @@ class KeyedIcebergTables(IcebergTables):
     sizes: IndexSizes = field(default_factory=IndexSizes, kw_only=True)
 
     def _check_mode(self, loaded: Any, position: TablePosition) -> None:
-        """Return in any case: a table of all rows becomes a keyed one."""
+        """Return if no other lane has rows in it: a table of all rows becomes a keyed one."""
+        if position.index is None:
+            others = other_lanes(loaded.properties, self.key)
+            check_lanes(".".join(loaded.name()), others, keyed=True)
 
     def _files_of(self, loaded: Any, keys: Sequence[str]) -> dict[str, TableFile]:
         """Return the files that a table has of objects, by key.

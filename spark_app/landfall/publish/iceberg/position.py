@@ -36,10 +36,12 @@ from landfall.publish.table_position import (
     unpack,
 )
 
+_THROUGH = ".through"
+
 
 def position_key(group: str, lane: str) -> str:
     """The name of the position, in properties and in summaries."""
-    return f"landfall.{group}.{lane}.through"
+    return f"landfall.{group}.{lane}{_THROUGH}"
 
 
 def positions(key: str, reached: TablePosition) -> Mapping[str, str]:
@@ -53,6 +55,21 @@ def positions(key: str, reached: TablePosition) -> Mapping[str, str]:
 def index_key(key: str) -> str:
     """The name of the property that names the files of an index."""
     return f"{key}.index"
+
+
+def other_lanes(properties: Mapping[str, str], key: str) -> Mapping[str, bool]:
+    """Return the other lanes that have published to a table, and whether each keeps it keyed.
+
+    Args:
+        properties: of the table.
+        key: the name of this lane's position.
+    """
+    names = (name for name in properties if name.startswith("landfall.") and name != key)
+    return {
+        name.removesuffix(_THROUGH): bool(properties.get(index_key(name)))
+        for name in names
+        if name.endswith(_THROUGH)
+    }
 
 
 def index_names(snapshot: Any, key: str) -> frozenset[str]:

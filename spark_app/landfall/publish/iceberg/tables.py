@@ -24,7 +24,6 @@ and marked by the property ``landfall.timestamps`` if they have none.
 """
 
 import logging
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -64,13 +63,14 @@ from landfall.publish.iceberg.options import (
 from landfall.publish.iceberg.partitions import table_of_columns
 from landfall.publish.iceberg.position import (
     index_key,
+    other_lanes,
     position,
     position_key,
     position_properties,
     positions,
 )
 from landfall.publish.replaced_files import CannotFollow, FileChanges, TableFile, followed
-from landfall.publish.table_position import TablePosition
+from landfall.publish.table_position import NONE, TablePosition, check_is_own, check_lanes
 from landfall.publish.tables import Next
 
 if TYPE_CHECKING:
@@ -236,7 +236,8 @@ class IcebergTables:
                     continue
                 with suppress(CommitFailedException):
                     if not is_empty:
-                        self._check_is_own(loaded)
+                        others = other_lanes(loaded.properties, self.key)
+                        check_is_own(".".join(loaded.name()), others)
                     changes = FileChanges(stretch.objects)
                     if self._change(loaded, stretch, changes, None, made):
                         return
@@ -308,6 +309,9 @@ class IcebergTables:
                 f"table {'.'.join(loaded.name())} is keyed, and option mode is Append: set mode: "
                 "Keyed, or let `landfall publish --rebuild` make it a table of all rows",
             )
+        if position.through == NONE:
+            others = other_lanes(loaded.properties, self.key)
+            check_lanes(".".join(loaded.name()), others, keyed=False)
 
     def _create(self, table: str, stretch: Stretch) -> None:
         """Create the table with the columns of the first file, if it is not there."""
@@ -463,20 +467,6 @@ class IcebergTables:
                 f"table {'.'.join(loaded.name())} has times in milliseconds, as in {outdated}: "
                 "Spark reads them as 1970; publish it again with --rebuild, or set table property "
                 f"{_TIMESTAMPS} = milliseconds if Spark does not read it",
-            )
-
-    def _check_is_own(self, loaded: Any) -> None:
-        """Return if no other group or lane has rows in a table."""
-        foreign = [
-            name
-            for name in loaded.properties
-            if re.fullmatch(r"landfall\..*\.through", name) and name != self.key
-        ]
-        if foreign:
-            raise Stalled(
-                Reason.DESTINATION_CONFLICT,
-                f"table {'.'.join(loaded.name())} has rows of {', '.join(foreign)}; drop it to "
-                "publish it again",
             )
 
     def _add(self, transaction: Any, position: TablePosition, snapshot: "NewSnapshot") -> None:

@@ -363,6 +363,34 @@ def test_offsets_of_two_meanings_in_files_of_other_programs_stop_the_table(make:
     assert lake.shown() == lake.expected()
 
 
+@pytest.mark.parametrize(
+    ("first", "second"), [(True, True), (True, False), (False, True), (False, False)]
+)
+def test_a_keyed_table_has_the_rows_of_one_group(
+    make: Make, tmp_path: Path, first: bool, second: bool
+) -> None:
+    lake = make(Changes(lambda _, offset: Change(offset % 4)))
+    (tmp_path / "other").mkdir()
+    other = type(lake)(tmp_path / "other", lake.changes)
+    lake.land(6)
+    other.land(4)
+    tables = lake.tables() if first else lake.tables_of_all_rows()
+    lake.publisher(tables).publish(lake.landed.follower())
+    publisher, rows = other.in_tables_of(lake, keyed=second), 4 if first else 6
+
+    if first or second:
+        with pytest.raises(Stalled, match="and a keyed table has rows of one group") as error:
+            publisher.publish(other.landed.follower())
+        assert error.value.reason is Reason.DESTINATION_CONFLICT
+    else:
+        publisher.publish(other.landed.follower())
+        rows += 4
+    assert len(lake.rows()) == rows
+    with pytest.raises(Stalled, match=r"drop (it|this one)"):
+        publisher.reset(other.landed.follower())
+    assert len(lake.rows()) == rows
+
+
 def test_rows_that_another_program_has_added_stay(lake: KeyedLake) -> None:
     lake.land(12)
     lake.publish()
