@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from landfall.api.spec import GroupSpec, TopicSpecs
+from landfall.api.spec.publish import PublisherEntry
 from landfall.errors import Reason, Stalled
 from landfall.ledger.task_results import LandedObject
 from landfall.publish.context import Context
@@ -51,6 +52,7 @@ class TableNames:
                 "option table: expected namespaces and a name, such as lake.{topic}, of letters, "
                 f"digits, _ and -, got {template!r}"
             )
+        _check_has_one_publisher(context, template)
         names = cls(context, template, lower)
         if two := names.collision(t for t in _named(context) if context.is_published(t)):
             raise ValueError(f"option table: {_shared(*two, names.of_topic(two[0], 1))}")
@@ -111,6 +113,7 @@ class TableFolders:
                 "option table: expected the URL of a folder, such as s3://lake/tables/{topic}, "
                 f"got {template!r}"
             )
+        _check_has_one_publisher(context, template)
         folders = cls(context, template.rstrip("/"))
         if below(context.url(""), folders.template) == _TOPIC:
             folders._check_routes(specs)
@@ -213,6 +216,36 @@ def destination(context: Context, *parts: str) -> str:
 
 def _named(context: Context) -> tuple[str, ...]:
     return context.group.spec.source.topics
+
+
+def _check_has_one_publisher(context: Context, template: str) -> None:
+    """Return if no other publisher of the group fills the same tables.
+
+    The position of a table is that of a lane. What one publisher has passed, another one would
+    never add.
+
+    Raises:
+        ValueError: one does.
+    """
+    own = context.entry
+    for other in context.group.spec.publish:
+        is_alike = other.type == own.type and all(
+            other.options.get(name) == own.options.get(name) for name in ("table", "catalog")
+        )
+        if other.name != own.name and is_alike and _share_topics(context, other, template):
+            raise ValueError(
+                f"option table: publisher {other.name} fills the same table, and a table has one "
+                "position in the ledger: let one publisher have all its topics"
+            )
+
+
+def _share_topics(context: Context, other: PublisherEntry, template: str) -> bool:
+    """Return whether two publishers may have a table in common, as far as names of topics show."""
+    own = context.entry
+    if _TOPIC not in template or not (own.topics and other.topics):
+        return True
+    names = {*_named(context), *own.topics, *other.topics}  # most of the patterns are names
+    return any(own.selects(topic) and other.selects(topic) for topic in names)
 
 
 def _shared(first: str, second: str, table: str) -> str:

@@ -67,3 +67,34 @@ def test_a_table_of_files_is_refused_where_nobody_can_look_into_them(kind: str, 
     assert str(raised.value) == (
         f"spec.publish[0].type: {kind} makes tables of files in {of}, not in {url}"
     )
+
+
+@pytest.mark.parametrize(
+    ("table", "topics", "others", "is_refused"),
+    [
+        ("lake.events", ["clicks"], ["orders"], True),
+        ("lake.{topic}", ["clicks"], ["orders"], False),
+        ("lake.{topic}", ["clicks"], ["cl.*"], True),
+        ("lake.{topic}", ["clicks"], [], True),
+        ("lake.{topic}", ["a.*"], ["a.*"], True),
+        ("lake.{topic}", ["a.*"], ["b.*"], False),
+    ],
+)
+@pytest.mark.parametrize("kind", ["Iceberg", "Delta"])
+def test_a_table_of_two_publishers_is_refused(
+    kind: str, table: str, topics: list[str], others: list[str], is_refused: bool
+) -> None:
+    options: dict[str, object] = {"table": table, "catalog": {"type": "sql", "uri": "sqlite://"}}
+    if kind == "Delta":
+        options = {"table": f"s3://lake/{table}"}
+    entries = [
+        {"name": name, "type": kind, "topics": chosen, "options": options}
+        for name, chosen in (("one", topics), ("two", others))
+    ]
+    made = group(output={"url": "s3://logs/parsed", "format": "Parquet"}, publish=entries)
+
+    if is_refused:
+        with pytest.raises(Stalled, match=r"publish\[0\].*: publisher two fills the same table"):
+            check_publishers(made, MemoryStore())
+    else:
+        check_publishers(made, MemoryStore())
