@@ -221,8 +221,7 @@ def _named(context: Context) -> tuple[str, ...]:
 def _check_has_one_publisher(context: Context, template: str) -> None:
     """Return if no other publisher of the group fills the same tables.
 
-    The position of a table is that of a lane. What one publisher has passed, another one would
-    never add.
+    A table has one position for a lane. What one publisher has passed, another one would never add.
 
     Raises:
         ValueError: one does.

@@ -1,7 +1,7 @@
 """Rows of landed files by their keys.
 
 A key is a cryptographic hash of 128 bits, so that no two keys share one. A row is a number of 64
-bits: the Kafka partition (16 bits), its lifetime (6) and the offset (42).
+bits: the Kafka partition (11 bits), its lifetime (5) and the offset (48).
 
 A topic that is deleted and created again counts its offsets from 0 again, and a topic partition
 that is reset is landed again. Rows of the later lifetime are newer. Each begins with a higher
@@ -46,8 +46,10 @@ NO_ROW = np.uint64(2**64 - 1)
 """The number of rows that another program has added to a table."""
 UNKNOWN = -1
 """A lifetime that is not known."""
-_PARTITION_AT, _LIFETIME_AT = 48, 42
-_PARTITIONS, _LIFETIMES, _OFFSETS = (1 << 16) - 1, (1 << 6) - 1, (1 << 42) - 1
+_BITS = "11 5 48"
+"""Of a row's number; an index in which it has other bits is made again."""
+_PARTITION_AT, _LIFETIME_AT = 53, 48
+_PARTITIONS, _LIFETIMES, _OFFSETS = (1 << 11) - 1, (1 << 5) - 1, (1 << 48) - 1
 _ORDERS = np.uint64((1 << _PARTITION_AT) - 1)
 _WITHOUT_LIFETIME = ~np.uint64(_LIFETIMES << _LIFETIME_AT)
 
@@ -74,7 +76,7 @@ class KeySettings:
     @property
     def text(self) -> str:
         """The same as text, which a table keeps with its index."""
-        return msgspec.json.encode(self).decode()
+        return msgspec.json.encode((_BITS, self)).decode()
 
     @property
     def named(self) -> list[str]:
@@ -254,8 +256,8 @@ def _checked(partition: int, lifetime: int) -> int:
         )
     if lifetime > _LIFETIMES:
         raise NoKeys(
-            f"partition {partition} began again for the {lifetime}th time, and {_LIFETIMES} times "
-            "is the most that a keyed table follows; publish to a table of another group"
+            f"partition {partition} began again {lifetime} times, and {_LIFETIMES} times is the "
+            "most that a keyed table follows; publish to a table of another group"
         )
     return lifetime
 

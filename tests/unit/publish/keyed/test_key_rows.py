@@ -96,7 +96,7 @@ def test_rows_are_numbered_by_partition_and_offset() -> None:
     assert (rows.has_key.tolist(), rows.rows["deleted"].tolist()) == ([True, False], [False, True])
     assert rows.deletes_nothing.tolist() == [row_at(3, 1)]
     assert np.concatenate([*row_ids(body)]).tolist() == rows.ids.tolist()
-    assert place_of(row_at(65535, 2**42 - 2, 63)) == "offset 4398046511102 of partition 65535"
+    assert place_of(row_at(2047, 2**48 - 2, 31)) == "offset 281474976710654 of partition 2047"
     assert orders_of(np.array([row_at(7, 12)], np.uint64)).tolist() == [12]
 
 
@@ -115,7 +115,10 @@ def test_rows_of_a_later_lifetime_are_later() -> None:
 
 @pytest.mark.parametrize(
     ("lifetime", "message"),
-    [(-1, "another program wrote it, and it has rows of partition 3"), (64, "the 64th time")],
+    [
+        (-1, "another program wrote it, and it has rows of partition 3"),
+        (32, "began again 32 times, and 31 times is the most"),
+    ],
 )
 def test_a_lifetime_that_has_no_number_is_refused(lifetime: int, message: str) -> None:
     assert [*row_ids(file(id=pa.array([1])), lifetimes={2: lifetime})]
