@@ -247,7 +247,13 @@ class NewDeletes:
         names = pa.DictionaryArray.from_arrays(np.zeros(len(positions), np.int32), [file.path])
         table = pa.table([names.cast(pa.string()), pa.array(positions)], schema=_DELETES)
         body = io.BytesIO()
-        pq.write_table(table, body, compression="zstd", use_dictionary=["file_path"])
+        pq.write_table(
+            table,
+            body,
+            compression="zstd",
+            use_dictionary=["file_path"],
+            column_encoding={"pos": "DELTA_BINARY_PACKED"},
+        )
         of, bound = self.data_file(file), {_PATH: file.path.encode()}
         made = DataFile.from_args(
             content=DataFileContent.POSITION_DELETES,
