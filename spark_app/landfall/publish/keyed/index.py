@@ -29,6 +29,8 @@ from landfall.publish.table_position import packed, unpacked
 FOLDER = "_landfall_index"
 """The folder below a table; VACUUM skips it."""
 _NONE = np.zeros(0, ENTRY)
+_ENCODINGS = {"high": "DELTA_BINARY_PACKED", "row": "BYTE_STREAM_SPLIT"}
+"""The first is sorted; of numbers of rows, the upper bytes are alike."""
 
 
 READERS = 8
@@ -232,7 +234,14 @@ class KeyIndex:
         group, body = self.sizes.group, io.BytesIO()
         firsts = entries["high"][::group].tobytes().hex().encode()
         table = pa.table(columns).replace_schema_metadata({FIRSTS: firsts})
-        pq.write_table(table, body, group, compression="zstd", use_dictionary=False)
+        pq.write_table(
+            table,
+            body,
+            group,
+            compression="zstd",
+            use_dictionary=False,
+            column_encoding=_ENCODINGS,
+        )
         found = body.getvalue()
         self.slots.create(f"{FOLDER}/{_name(found)}", found)  # or another pass did: the same bytes
         return IndexPart(_name(found), len(entries), int(entries["high"][0]))
