@@ -139,8 +139,8 @@ class TableChoice:
             key: [slot < self.start or source in self.skip for source, slot in of().items()]
             for key, of in objects.items()
         }
-        unwanted = frozenset(key for key, each in out.items() if all(each))
-        return unwanted, frozenset(key for key, each in out.items() if any(each)) - unwanted
+        unwanted = frozenset(key for key, flags in out.items() if all(flags))
+        return unwanted, frozenset(key for key, flags in out.items() if any(flags)) - unwanted
 
 
 class ChoiceOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True):
