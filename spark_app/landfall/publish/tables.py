@@ -10,7 +10,7 @@ new ones in one transaction. A table that cannot stalls until it is rebuilt: aft
 never loads objects that were replaced before, and loads their replacements.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -249,7 +249,7 @@ class TablePublisher:
             reached.append(through := self.tables.through(table))
             if through < at.tables[table]:
                 lacking[table] = through
-                if self._append(table, nothing):
+                if self._append(table, nothing)[1]:
                     done.refilled.append(table)
             lacking.pop(table, None)
 
@@ -262,7 +262,9 @@ class TablePublisher:
             self.new_follower().check(max(reached))
         for stretch in follower.remaining(at.through):
             by_table = self._by_table(stretch, at.emptied)
-            done.objects += self._append_all(by_table, at, failures, lacking)
+            objects, nothing_in = self._append_all(by_table, at, failures, lacking)
+            done.objects += objects
+            by_table = {name: part for name, part in by_table.items() if name not in nothing_in}
             at = replace(
                 at,
                 through=stretch.through,
@@ -281,21 +283,28 @@ class TablePublisher:
         at: Position,
         failures: _Failures,
         lacking: dict[str, int],
-    ) -> int:
-        """Append parts of a stretch to their tables; return the number of objects.
+    ) -> tuple[int, Collection[str]]:
+        """Append parts of a stretch to their tables.
 
         ``lacking`` has the tables that do not have their part then; see ``Position``.
+
+        Returns:
+            The number of objects, and the tables that have nothing, as all of theirs are left out.
         """
         counts: list[int] = []
+        empty: list[str] = []
 
         def append(table: str) -> None:
             lacking.setdefault(table, parts[table].after)
-            self._append(table, _TablePart(parts[table], at))
+            reached, found = self._append(table, _TablePart(parts[table], at))
             del lacking[table]
-            counts.append(len(parts[table].objects))
+            if reached == NONE and not found:
+                empty.append(table)
+            else:
+                counts.append(len(parts[table].objects))
 
         self._for_each(parts, append, failures)
-        return sum(counts)
+        return sum(counts), empty
 
     def _for_each(
         self, tables: Iterable[str], bring: Callable[[str], None], failures: _Failures
@@ -473,7 +482,7 @@ class TablePublisher:
             for name, retired in found.items()
         }
 
-    def _append(self, table: str, part: "_TablePart") -> bool:
+    def _append(self, table: str, part: "_TablePart") -> tuple[int, bool]:
         """Append a part of a stretch to its table, after what the table lacks.
 
         Nothing is left to append if no object up to the end of the stretch belongs to the table: it
@@ -484,7 +493,8 @@ class TablePublisher:
             part: what is to be appended.
 
         Returns:
-            Whether there was anything to append; another publisher may have been first.
+            The position of the table, and whether there was anything to append; another publisher
+            may have been first.
 
         Raises:
             Stalled: DESTINATION_CONFLICT, it may have replaced objects, and cannot follow.
@@ -512,9 +522,9 @@ class TablePublisher:
             found |= is_more
             return stretch
 
-        while self.tables.append(table, following) < wanted and is_more:
+        while (reached := self.tables.append(table, following)) < wanted and is_more:
             pass
-        return found
+        return reached, found
 
     def _missed(self, table: str, position: int, until: "_TablePart") -> Stretch:
         """Return the first objects of a table after a position, and through where these are all."""

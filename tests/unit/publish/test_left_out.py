@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from landfall.publish import DueObjects, Hold
+from landfall.publish.following import Follower
 from landfall.publish.replaced_files import HasBoth
 from landfall.publish.tables import TableChoice, TablePublisher
 from tests.support.ledger.sample_backfill import Again, Backfill
@@ -86,8 +87,8 @@ def test_what_is_left_out_stays_out_once_it_is_merged(make: Make) -> None:
     scene = make()
     scene.publish()
     assert scene.offsets == WANTED
-    for numbers in ((0, 1), (0, 1)):
-        scene.lake.merge(*numbers)
+    for _ in range(2):
+        scene.lake.merge(0, 1)
         scene.publish()
         assert scene.offsets == WANTED
 
@@ -97,12 +98,26 @@ def test_what_is_left_out_stays_out_once_it_is_merged(make: Make) -> None:
 
 def test_a_table_that_begins_after_a_merge_gets_what_is_not_left_out(make: Make) -> None:
     scene = make()
-    for numbers in ((0, 1), (0, 1)):
-        scene.lake.merge(*numbers)
+    for _ in range(2):
+        scene.lake.merge(0, 1)
 
     scene.publish()
 
     assert scene.offsets == WANTED
+
+
+def test_a_table_of_nothing_is_not_looked_for_in_the_ledger_each_time(make: Make) -> None:
+    scene = make()
+    scene.choice = TableChoice(1000, frozenset(o.key for o in scene.lake.live()))
+    scene.lake.merge(0, 1)
+    scene.publish()
+
+    def read_again() -> Follower:
+        raise AssertionError("the ledger is read from its start")
+
+    for _ in range(2):
+        publisher = replace(scene.publisher(), new_follower=read_again)
+        assert publisher.publish(scene.lake.landed.follower()).objects == 0
 
 
 def test_ranges_that_are_left_out_stay_out_once_they_are_landed_again(make: Make) -> None:
