@@ -41,14 +41,14 @@ class VisibleObject:
         time: of the last COMMIT up to that slot, ISO 8601 in UTC: the same for every reader.
         decided: the slot of the record that landed its rows: it was made by the spec of the driver
             that owned the lane then. Merges and copies keep it.
-        sources: of one that replaces objects, see ``ReplacedObjects``.
+        sources: of one that replaces objects; see ``Sources``.
     """
 
     slot: int
     landed: LandedObject
     time: str = ""
     decided: int = -1
-    sources: "Sources | None" = field(default=None, compare=False)
+    sources: Sources | None = field(default=None, compare=False)
 
     @property
     def key(self) -> str:
@@ -91,7 +91,7 @@ class ReplacedObjects:
         changes_rows: whether the rows of the new ones may differ from the old ones, as after a
             backfill.
         appeared: the slot of each old one that became visible since ``Stretch.read_after``.
-        sources: of old ones, by key.
+        sources: of old ones, by key; see ``Sources``.
     """
 
     slot: int

@@ -46,8 +46,7 @@ class Follower:
         self._state = State()
         self._lifetimes = LedgerLifetimes(lane)
         self._made_in = MadeIn(lambda slot: read_replace(lane, self._state, slot))
-        self._origins = MadeIn(lambda slot: read_replace(lane, self._state, slot))
-        self._lock = threading.Lock()  # of the second one, which tables ask from their threads
+        self._lock = threading.Lock()  # tables ask for sources from their threads
         self.opens = OpenedSpecs()
         """The stored specs by which the slots read so far were landed."""
 
@@ -150,7 +149,8 @@ class Follower:
         """Yield the replacements that a slot applies."""
         time = state.last_commit_time or ""
         for slot, _ in visible.replacements:
-            record, listed = self._made_in.replace(slot)
+            with self._lock:
+                record, listed = self._made_in.replace(slot)
             retired = tuple(o.landed for o in listed.retire if o.landed.kind is self._kind)
             new = (o.landed for o in listed.objects if o.landed.kind is self._kind)
             objects = tuple(
@@ -178,11 +178,14 @@ class Follower:
 
     def _sources(self, key: str, slot: int) -> Mapping[str, int]:
         with self._lock:
-            return self._origins.sources(key, slot)
+            return self._made_in.sources(key, slot)
 
     def _decided(self, key: str, slot: int) -> int:
         """The slot of the record that landed an object's rows; dead letters expire by this one."""
-        return self._made_in.slot(key, slot) if self._kind is ObjectKind.DATA else slot
+        if self._kind is not ObjectKind.DATA:
+            return slot
+        with self._lock:
+            return self._made_in.slot(key, slot)
 
     def check(self, position: int) -> None:
         """Return if the ledger goes as far as a position.

@@ -82,7 +82,7 @@ class HasBoth(Stalled):
             Reason.DESTINATION_CONFLICT,
             f"object {key} has rows that startAt or skip leaves out, and other ones: what it "
             "replaces was merged before the option was set, or landed again together. Let the "
-            "option leave out all of it, or nothing, or replace it with `landfall undo`",
+            "option leave out all of it, or nothing, or take that back with `landfall undo`",
         )
 
 

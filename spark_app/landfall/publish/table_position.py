@@ -52,7 +52,7 @@ class TablePosition:
 
 
 def check_lanes(table: str, lanes: Mapping[str, bool], *, keyed: bool) -> None:
-    """Return if a table has no rows of other lanes, or neither of both is keyed.
+    """Return if no lanes share a table that one of them keeps keyed.
 
     Rows are found by Kafka partition and offset, which rows of another lane may have as well.
 

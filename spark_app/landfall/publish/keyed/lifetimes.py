@@ -20,8 +20,8 @@ def lifetimes_of(stretch: Stretch, root: str) -> Callable[[KeyedFile], Lifetimes
     Raises:
         Stalled, Retry: see ``EndedLifetimes``.
     """
-    retired = (o.upload for replacement in stretch.replaced for o in replacement.retired)
-    keys = [*(o.key for o in stretch.objects), *(upload.key for upload in retired)]
+    retired = (o for replacement in stretch.replaced for o in replacement.retired)
+    keys = [*(o.key for o in stretch.objects), *(o.key for o in retired)]
     ended = stretch.ended(parse_key(keys[0]).topic) if keys else {}
     return lambda file: lifetimes_in(_generation(file, root), ended) if ended else {}
 

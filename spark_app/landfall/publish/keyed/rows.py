@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
@@ -46,10 +46,11 @@ NO_ROW = np.uint64(2**64 - 1)
 """The number of rows that another program has added to a table."""
 UNKNOWN = -1
 """A lifetime that is not known."""
-_BITS = "11 5 48"
+_BITS = (11, 5, 48)
 """Of a row's number; an index in which it has other bits is made again."""
-_PARTITION_AT, _LIFETIME_AT = 53, 48
-_PARTITIONS, _LIFETIMES, _OFFSETS = (1 << 11) - 1, (1 << 5) - 1, (1 << 48) - 1
+_PARTITIONS, _LIFETIMES, _OFFSETS = ((1 << bits) - 1 for bits in _BITS)
+_LIFETIME_AT = _BITS[2]
+_PARTITION_AT = _BITS[1] + _LIFETIME_AT
 _ORDERS = np.uint64((1 << _PARTITION_AT) - 1)
 _WITHOUT_LIFETIME = ~np.uint64(_LIFETIMES << _LIFETIME_AT)
 
@@ -241,25 +242,32 @@ def _ids(batch: pa.RecordBatch, lifetimes: Lifetimes) -> RowIds:
     partitions = _numbers(PARTITION, batch.column(PARTITION), _PARTITIONS)
     offsets = _numbers(OFFSET, batch.column(OFFSET), _OFFSETS)
     ids = (partitions.astype(np.uint64) << np.uint64(_PARTITION_AT)) | offsets.astype(np.uint64)
-    for partition, lifetime in lifetimes.items():
-        if (of_it := partitions == partition).any():
-            ids[of_it] |= np.uint64(_checked(partition, lifetime) << _LIFETIME_AT)
+    if lifetimes:
+        ids |= _lifetimes_of(partitions.clip(0), lifetimes) << np.uint64(_LIFETIME_AT)
     return np.where((partitions < 0) | (offsets < 0), NO_ROW, ids)
 
 
-def _checked(partition: int, lifetime: int) -> int:
+def _lifetimes_of(partitions: npt.NDArray[np.int64], lifetimes: Lifetimes) -> RowIds:
+    """The lifetime of each row."""
+    by_partition = np.zeros(max(_PARTITIONS, *lifetimes) + 1, np.int64)
+    by_partition[[*lifetimes]] = [*lifetimes.values()]
+    found = by_partition[partitions]
+    if len(wrong := np.flatnonzero((found < 0) | (found > _LIFETIMES))):
+        _refuse(int(partitions[wrong[0]]), int(found[wrong[0]]))
+    return found.astype(np.uint64)
+
+
+def _refuse(partition: int, lifetime: int) -> NoReturn:
     if lifetime == UNKNOWN:
         raise NoKeys(
             f"another program wrote it, and it has rows of partition {partition}, which began "
             "again, so that its offsets have two meanings; `landfall publish --rebuild` fills the "
             "table with landed files, and such a table must not be compacted by other programs"
         )
-    if lifetime > _LIFETIMES:
-        raise NoKeys(
-            f"partition {partition} began again {lifetime} times, and {_LIFETIMES} times is the "
-            "most that a keyed table follows; publish to a table of another group"
-        )
-    return lifetime
+    raise NoKeys(
+        f"partition {partition} began again {lifetime} times, and {_LIFETIMES} times is the "
+        "most that a keyed table follows; publish to a table of another group"
+    )
 
 
 def _numbers(name: str, column: pa.Array, most: int) -> npt.NDArray[np.int64]:
