@@ -22,8 +22,8 @@ SCHEDULES = 400
 def _trusts_its_cursor(patch: Patch) -> None:
     """Appends what it has read, whatever the table says that it has."""
 
-    def append(self: TablePublisher, table: str, part: Any) -> None:
-        self.tables.append(table, lambda _: part.stretch)
+    def append(self: TablePublisher, table: str, part: Any) -> tuple[int, bool]:
+        return self.tables.append(table, lambda _: part.stretch), True
 
     patch.setattr(TablePublisher, "_append", append)
 
