@@ -163,8 +163,7 @@ def taken_back(record: Replace, listed: ReplacementList) -> int:
 
 def _whole(old: DecidedObject) -> tuple[Section, ...]:
     """The records of an object, if all are of the Kafka partition in its name."""
-    partition, landed = parse_key(old.key).partition, old.landed
-    return (Section(partition, landed.rows, landed.first_offset, landed.last_offset),)
+    return (Section.of(parse_key(old.key).partition, old.landed),)
 
 
 def _folder(key: str) -> tuple[str, int]:

@@ -73,7 +73,7 @@ class CannotFollow(Exception):  # noqa: N818  # the name is the state
     """Other writers have changed the table so that a REPLACE cannot be followed."""
 
 
-class HasBoth(Stalled):
+class PartlyLeftOut(Stalled):
     """DESTINATION_CONFLICT, an object has rows that a publisher leaves out by its options."""
 
     def __init__(self, key: str) -> None:
@@ -133,7 +133,7 @@ def file_changes(
 
     Raises:
         CannotFollow: with the reason.
-        HasBoth: a new object.
+        PartlyLeftOut: a new object.
     """
     retired = {
         o.upload.key: replacement.record
@@ -154,7 +154,7 @@ def file_changes(
         gone = old - never - files.keys()
         if not old & files.keys() & (stretch.unwanted | stretch.mixed):
             if both := group & entering & stretch.mixed:
-                raise HasBoth(min(both))
+                raise PartlyLeftOut(min(both))
             over |= group & stretch.unwanted
             gone -= stretch.unwanted
         if not gone:

@@ -51,43 +51,49 @@ class TablePosition:
     index: NamedIndex | None = None
 
 
-def check_lanes(table: str, lanes: Mapping[str, bool], *, keyed: bool) -> None:
-    """Return if no lanes share a table that one of them keeps keyed.
+@dataclass(frozen=True)
+class OtherLanes:
+    """The other lanes that publish to a table.
 
-    Rows are found by Kafka partition and offset, which rows of another lane may have as well.
-
-    Args:
+    Attributes:
         table: its name.
-        lanes: the other lanes that publish to it, and whether each keeps it keyed.
-        keyed: whether this one does.
-
-    Raises:
-        Stalled: DESTINATION_CONFLICT, it has.
+        keyed: by lane, whether it keeps the table keyed.
     """
-    for name, is_keyed in sorted(lanes.items()):
-        if keyed or is_keyed:
+
+    table: str
+    keyed: Mapping[str, bool]
+
+    def check_mode(self, *, keyed: bool) -> None:
+        """Return if no lanes share a table that one of them keeps keyed.
+
+        Rows are found by Kafka partition and offset, which rows of another lane may have as well.
+
+        Args:
+            keyed: whether this lane keeps it so.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, some do.
+        """
+        for name, is_keyed in sorted(self.keyed.items()):
+            if keyed or is_keyed:
+                raise Stalled(
+                    Reason.DESTINATION_CONFLICT,
+                    f"table {self.table} has rows of {name} as well, and a keyed table has rows of "
+                    "one group: publish to another table, or drop this one",
+                )
+
+    def check_none(self) -> None:
+        """Return if a table has no rows of other lanes: to fill it again would remove these.
+
+        Raises:
+            Stalled: DESTINATION_CONFLICT, it has.
+        """
+        if self.keyed:
+            lanes = ", ".join(sorted(self.keyed))
             raise Stalled(
                 Reason.DESTINATION_CONFLICT,
-                f"table {table} has rows of {name} as well, and a keyed table has rows of one "
-                "group: publish to another table, or drop this one",
+                f"table {self.table} has rows of {lanes}; drop it to publish it again",
             )
-
-
-def check_is_own(table: str, lanes: Mapping[str, bool]) -> None:
-    """Return if a table has no rows of other lanes: to fill it again would remove these.
-
-    Args:
-        table: its name.
-        lanes: the other lanes that publish to it.
-
-    Raises:
-        Stalled: DESTINATION_CONFLICT, it has.
-    """
-    if lanes:
-        raise Stalled(
-            Reason.DESTINATION_CONFLICT,
-            f"table {table} has rows of {', '.join(sorted(lanes))}; drop it to publish it again",
-        )
 
 
 def slot_of(text: object) -> int:

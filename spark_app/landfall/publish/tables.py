@@ -15,9 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Annotated, Literal, Protocol
-
-import msgspec
+from typing import Protocol
 
 from landfall.errors import LandfallError, Reason, Retry, Stalled
 from landfall.ledger.task_results import DecidedObject, LandedObject
@@ -26,15 +24,14 @@ from landfall.publish import (
     Hold,
     Published,
     ReplacedObjects,
-    Sources,
     Stretch,
     VisibleObject,
 )
+from landfall.publish.choice import TableChoice
 from landfall.publish.context import Context
 from landfall.publish.cursor import Position, PublisherCursor
 from landfall.publish.following import Follower
 from landfall.publish.health import Details, Question, Retained, TableHealth
-from landfall.publish.replaced_files import HasBoth
 from landfall.publish.table_position import NONE
 
 Next = Callable[[int], Stretch]
@@ -92,69 +89,6 @@ class Tables(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class TableChoice:
-    """The choice of objects that are published to tables.
-
-    Attributes:
-        start: what was landed in earlier slots is not published.
-        skip: keys of objects that are not published.
-    """
-
-    start: int = 0
-    skip: frozenset[str] = frozenset()
-
-    @property
-    def has_all(self) -> bool:
-        """Return whether no object is left out."""
-        return not (self.start or self.skip)
-
-    def chosen(self, objects: Iterable[VisibleObject]) -> tuple[VisibleObject, ...]:
-        """Return the objects that are published to a table that has nothing yet.
-
-        Raises:
-            HasBoth: one of them.
-        """
-        found = tuple(objects)
-        if self.has_all:
-            return found
-        unwanted, mixed = self._parted({o.key: o.sources for o in found if o.sources})
-        if mixed:
-            raise HasBoth(min(mixed))
-        return tuple(o for o in found if o.key not in unwanted)
-
-    def marked(self, stretch: Stretch) -> Stretch:
-        """Return a stretch with what is left out of it; see ``Stretch.unwanted``."""
-        if self.has_all:
-            return stretch
-        sources = {o.key: o.sources for o in stretch.objects if o.sources}
-        for replaced in stretch.replaced:
-            sources |= {o.key: replaced.sources[o.key] for o in replaced.retired}
-        unwanted, mixed = self._parted(sources)
-        return replace(stretch, unwanted=unwanted, mixed=mixed)
-
-    def _parted(self, objects: Mapping[str, Sources]) -> tuple[frozenset[str], frozenset[str]]:
-        """The keys of objects whose rows are all left out, and of objects with both kinds."""
-        out = {
-            key: [slot < self.start or source in self.skip for source, slot in of().items()]
-            for key, of in objects.items()
-        }
-        unwanted = frozenset(key for key, flags in out.items() if all(flags))
-        return unwanted, frozenset(key for key, flags in out.items() if any(flags)) - unwanted
-
-
-class ChoiceOptions(msgspec.Struct, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """Options of types that fill tables, by which objects are left out of all of them."""
-
-    start_at: Literal["Beginning"] | Annotated[int, msgspec.Meta(ge=0)] = "Beginning"
-    skip: Annotated[tuple[str, ...], msgspec.Meta(max_length=1000)] = ()
-
-    def choice(self, root: str) -> TableChoice:
-        """Return the choice by the options; ``root`` is the URL of the output root."""
-        start = 0 if self.start_at == "Beginning" else self.start_at
-        return TableChoice(start, skipped(self.skip, root))
-
-
 def keeps_files(option: bool | None, context: Context) -> bool:  # noqa: FBT001  # of a publisher
     """Return whether earlier versions of tables keep their files, by the option ``keepFiles``.
 
@@ -162,11 +96,6 @@ def keeps_files(option: bool | None, context: Context) -> bool:  # noqa: FBT001 
     count twice.
     """
     return context.group.spec.has_readers_of_tables if option is None else option
-
-
-def skipped(objects: Iterable[str], root: str) -> frozenset[str]:
-    """The keys of objects that are named by key or by URL."""
-    return frozenset(name.removeprefix(root) for name in objects)
 
 
 @dataclass

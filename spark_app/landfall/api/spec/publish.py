@@ -62,19 +62,6 @@ class PublisherEntry(Model):
         """Return whether it publishes a topic of the group."""
         return not self.topics or any(re.fullmatch(pattern, topic) for pattern in self.topics)
 
-    def leaves_out(self, key: str, slot: int, root: str) -> bool:
-        """Return whether the options of a publisher of tables leave an object out.
-
-        Args:
-            key: of the object.
-            slot: of the record that landed it.
-            root: the URL of the output root.
-        """
-        start, skip = self.options.get("startAt"), self.options.get("skip")
-        names = skip if isinstance(skip, list | tuple) else ()
-        is_before = isinstance(start, int) and slot < start
-        return is_before or key in names or f"{root.rstrip('/')}/{key}" in names
-
 
 def distinct_publishers(entries: tuple[PublisherEntry, ...]) -> tuple[PublisherEntry, ...]:
     """The entries themselves, if no two have one name."""

@@ -310,7 +310,7 @@ class LandedNow:
             key = landed.key
             name = object_names.origin(self.group, key)
             tp = TopicPartition(name.topic, name.partition)
-            section = Section(name.partition, landed.rows, landed.first_offset, landed.last_offset)
+            section = Section.of(name.partition, landed)
             decided, lives = DecidedObject(slot, landed), frozenset([(tp, self.lives[tp])])
             counting = CountingObject(
                 decided=decided,

@@ -26,6 +26,7 @@ from landfall.ledger.opened import overlap
 from landfall.ledger.replace.merged_objects import Mergeable
 from landfall.ledger.replace.replacement_lists import ReplacementList
 from landfall.ledger.task_results import ObjectKind
+from landfall.publish.choice import TableChoice
 from landfall.publish.cursor import Position, PublisherCursor
 from landfall.publish.finished import Calendars
 
@@ -109,7 +110,10 @@ class Folders:
     def __init__(self, lane: Lane, group: ConsumerGroup) -> None:
         """Read nothing yet."""
         self._lane = lane
-        self._spec = group.spec
+        root = group.spec.output.url
+        self._choices = [
+            (entry.name, TableChoice.of_entry(entry, root)) for entry in group.spec.publish
+        ]
         self._specs = TopicSpecs.of(group.spec)
         self._calendars = Calendars(group.spec)
         self._cursor = PublisherCursor.of(lane.slots, (lane.group, lane.name), HINT, "")
@@ -225,8 +229,7 @@ class Folders:
             self._leave_former(before.members.keys() - state.members.keys())
 
     def _left_out_by(self, key: str, slot: int) -> tuple[str, ...]:
-        entries, root = self._spec.publish, self._spec.output.url
-        return tuple(entry.name for entry in entries if entry.leaves_out(key, slot, root))
+        return tuple(name for name, choice in self._choices if choice.leaves_out(key, slot))
 
     def _leave_former(self, gone: Collection[TopicPartition]) -> None:
         """Merge nothing of topic partitions that leave.

@@ -126,7 +126,7 @@ class Restoring:
         for object_ in back:
             key, landed = object_.key, object_.landed
             origin = object_names.origin(self.lane.group, key)
-            whole = Section(origin.partition, landed.rows, landed.first_offset, landed.last_offset)
+            whole = Section.of(origin.partition, landed)
             found.setdefault(key, ((whole,), False, False))
             if origin.plan >= 0 and object_.slot not in read:
                 read.add(object_.slot)

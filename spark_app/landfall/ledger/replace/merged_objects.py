@@ -59,9 +59,7 @@ class Mergeable(DecidedObject):
     @property
     def own_sections(self) -> tuple[Section, ...]:
         """Where its rows come from: one range, if it was landed."""
-        landed = self.landed
-        one = Section(self.name.partition, landed.rows, landed.first_offset, landed.last_offset)
-        return self.sections or (one,)
+        return self.sections or (Section.of(self.name.partition, self.landed),)
 
 
 def sections_of(sources: Sequence[Mergeable]) -> tuple[Section, ...]:

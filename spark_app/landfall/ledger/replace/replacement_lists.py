@@ -61,6 +61,11 @@ class Section:
     first_offset: int
     last_offset: int
 
+    @classmethod
+    def of(cls, partition: int, landed: LandedObject) -> "Section":
+        """Return all rows of an object whose records are of one Kafka partition."""
+        return cls(partition, landed.rows, landed.first_offset, landed.last_offset)
+
 
 @dataclass(frozen=True, slots=True)
 class NewObject:

@@ -28,11 +28,12 @@ from landfall.publish.bigquery.running import JobRunner, JobTimes, Staging
 from landfall.publish.bigquery.staging import CopiedToBucket, InPlace, StagingBucket
 from landfall.publish.bigquery.tables import LoadedTables, LoadSettings
 from landfall.publish.bigquery.warehouse import BigQueryWarehouse, Warehouse
+from landfall.publish.choice import TableChoice, skipped
 from landfall.publish.context import Context
 from landfall.publish.cursor import PublisherCursor
 from landfall.publish.following import Follower
 from landfall.publish.table_names import destination
-from landfall.publish.tables import TableChoice, TablePublisher, skipped
+from landfall.publish.tables import TablePublisher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

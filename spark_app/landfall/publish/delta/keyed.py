@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from urllib.parse import unquote
@@ -26,7 +26,7 @@ from landfall.publish.delta.entries import Action
 from landfall.publish.delta.files import DeltaFile
 from landfall.publish.delta.keyed_files import LiveFiles, opened_files
 from landfall.publish.delta.logs import LoadedTable
-from landfall.publish.delta.position import Commits, index_properties, other_lanes
+from landfall.publish.delta.position import index_properties, other_lanes
 from landfall.publish.delta.tables import (
     MAX_TRIES,
     DeltaTables,
@@ -42,7 +42,7 @@ from landfall.publish.keyed.passes import KeyedFile, KeyedPass, KeyedVersion
 from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.replaced_files import FileChanges, TableFile
 from landfall.publish.table_names import absolute
-from landfall.publish.table_position import TablePosition, check_is_own, check_lanes
+from landfall.publish.table_position import TablePosition
 
 LOOK_EVERY = 30
 """After how many versions a pass looks for files that no version names."""
@@ -83,7 +83,7 @@ class KeyedTables(DeltaTables):
                 if loaded is None:
                     self._create(table, files[0])
                     continue
-                check_is_own(loaded.url, other_lanes(Commits(loaded), self.application))
+                other_lanes(loaded, self.application).check_none()
                 staying, leaving = self._parted(loaded, paths_in_log(loaded), files)
                 new = [file for file in files if file.key not in staying]
                 with suppress(CommitFailedError):  # another writer has changed the table
@@ -99,7 +99,7 @@ class KeyedTables(DeltaTables):
     def _check_mode(self, loaded: LoadedTable, position: TablePosition) -> None:
         """Return if no other lane has rows in it: a table of all rows becomes a keyed one."""
         if position.index is None:
-            check_lanes(loaded.url, other_lanes(Commits(loaded), self.application), keyed=True)
+            other_lanes(loaded, self.application).check_mode(keyed=True)
 
     def _live(self, loaded: LoadedTable, in_log: Iterable[str]) -> list[TableFile]:  # noqa: ARG002
         """All files that a table has. That some of their rows do not count is its nature."""
@@ -143,9 +143,8 @@ class KeyedTables(DeltaTables):
         vectors = VectorFile()
         position = None if again else self._position(loaded)
         leaving = LiveFiles(loaded).leaving(changes)
-        planned = self._pass(loaded, vectors)
-        opens = replace(planned.opens, lifetimes=lifetimes_of(stretch, self.root))
-        version = replace(planned, opens=opens).version(position, new, leaving)
+        planned = self._pass(loaded, vectors).with_lifetimes(lifetimes_of(stretch, self.root))
+        version = planned.version(position, new, leaving)
         if vectors.is_filled:
             self.logs.slots(loaded.url).create(vectors.name, bytes(vectors.body))
         index = index_properties(self.application, version.index.text, self.keys.text)

@@ -12,7 +12,15 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from landfall.errors import Reason, Stalled
-from landfall.publish.table_position import NamedIndex, TablePosition, pack, slot_of, unpack
+from landfall.publish.delta.logs import LoadedTable
+from landfall.publish.table_position import (
+    NamedIndex,
+    OtherLanes,
+    TablePosition,
+    pack,
+    slot_of,
+    unpack,
+)
 
 _INDEX = ("index", "keys")
 """The names of the properties of a keyed table."""
@@ -104,20 +112,20 @@ def position_of(commits: Commits, application: str, root: str) -> TablePosition:
     return TablePosition() if known is None else TablePosition(known, left_out=None)
 
 
-def other_lanes(commits: Commits, application: str) -> Mapping[str, bool]:
-    """Return the other lanes that have published to a table, and whether each keeps it keyed.
+def other_lanes(table: LoadedTable, application: str) -> OtherLanes:
+    """Return the other lanes that have published to a table, by its log.
 
     Args:
-        commits: of the table.
+        table: the table.
         application: the id of this lane's transactions.
     """
     found = dict[str, bool]()
-    for commit in commits:
+    for commit in Commits(table):
         for name in commit:
             lane = name.removesuffix("/through")
             if name.startswith("landfall/") and lane not in (name, application):
                 found.setdefault(lane, f"{lane}/{_INDEX[0]}" in commit)
-    return found
+    return OtherLanes(table.url, found)
 
 
 def _index_in(commit: Mapping[str, Any], application: str) -> NamedIndex | None:

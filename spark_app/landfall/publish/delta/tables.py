@@ -56,7 +56,7 @@ from landfall.publish.table_names import (
     below,
     path_in_table,
 )
-from landfall.publish.table_position import NONE, TablePosition, check_is_own, check_lanes
+from landfall.publish.table_position import NONE, TablePosition
 from landfall.publish.tables import HoldOf, Next
 
 MAX_TRIES = 20
@@ -189,7 +189,7 @@ class DeltaTables:
                 if loaded is None:
                     self._create(table, files[0])
                     continue
-                check_is_own(loaded.url, other_lanes(Commits(loaded), self.application))
+                other_lanes(loaded, self.application).check_none()
                 in_log = paths_in_log(loaded)
                 staying, leaving = self._parted(loaded, in_log, files)
                 # Earlier versions removed and added a path in one version: adding it once more
@@ -286,7 +286,7 @@ class DeltaTables:
                 "`landfall publish --rebuild` make it a table of all rows",
             )
         if position.through == NONE:
-            check_lanes(loaded.url, other_lanes(Commits(loaded), self.application), keyed=False)
+            other_lanes(loaded, self.application).check_mode(keyed=False)
 
     def _create(self, table: str, first: DeltaFile) -> None:
         self.check_new(table)

@@ -22,7 +22,7 @@ from landfall.publish.keyed.passes import KeyedFile, KeyedPass, OpenedFiles
 from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.replaced_files import FileChanges, TableFile
 from landfall.publish.table_names import below
-from landfall.publish.table_position import NamedIndex, TablePosition, check_lanes
+from landfall.publish.table_position import NamedIndex, TablePosition
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,7 @@ class KeyedIcebergTables(IcebergTables):
     def _check_mode(self, loaded: Any, position: TablePosition) -> None:
         """Return if no other lane has rows in it: a table of all rows becomes a keyed one."""
         if position.index is None:
-            others = other_lanes(loaded.properties, self.key)
-            check_lanes(".".join(loaded.name()), others, keyed=True)
+            other_lanes(loaded, self.key).check_mode(keyed=True)
 
     def _files_of(self, loaded: Any, keys: Sequence[str]) -> dict[str, TableFile]:
         """Return the files that a table has of objects, by key.
@@ -89,8 +88,9 @@ class KeyedIcebergTables(IcebergTables):
         leaving, index = live.leaving(changes), IndexFiles.of(loaded)
         again = any(replaced.changes_rows for replaced in stretch.replaced)
         planned = self._pass(loaded, live, deletes.add, index)
-        opens = replace(planned.opens, lifetimes=lifetimes_of(stretch, self.url("")))
-        version = replace(planned, opens=opens).version(None if again else position, new, leaving)
+        version = planned.with_lifetimes(lifetimes_of(stretch, self.url(""))).version(
+            None if again else position, new, leaving
+        )
         snapshot = NewSnapshot(
             [*files.values()],
             summary_of(stretch, changes),

@@ -30,6 +30,7 @@ from landfall.publish.keyed.index import IndexLost, names_in
 from landfall.publish.table_position import (
     NONE,
     NamedIndex,
+    OtherLanes,
     TablePosition,
     pack,
     slot_of,
@@ -57,19 +58,21 @@ def index_key(key: str) -> str:
     return f"{key}.index"
 
 
-def other_lanes(properties: Mapping[str, str], key: str) -> Mapping[str, bool]:
-    """Return the other lanes that have published to a table, and whether each keeps it keyed.
+def other_lanes(table: Any, key: str) -> OtherLanes:
+    """Return the other lanes that have published to a table, by its properties.
 
     Args:
-        properties: of the table.
+        table: the ``Table``.
         key: the name of this lane's position.
     """
+    properties = table.properties
     names = (name for name in properties if name.startswith("landfall.") and name != key)
-    return {
+    keyed = {
         name.removesuffix(_THROUGH): bool(properties.get(index_key(name)))
         for name in names
         if name.endswith(_THROUGH)
     }
+    return OtherLanes(".".join(table.name()), keyed)
 
 
 def index_names(snapshot: Any, key: str) -> frozenset[str]:

@@ -70,7 +70,7 @@ from landfall.publish.iceberg.position import (
     positions,
 )
 from landfall.publish.replaced_files import CannotFollow, FileChanges, TableFile, followed
-from landfall.publish.table_position import NONE, TablePosition, check_is_own, check_lanes
+from landfall.publish.table_position import NONE, TablePosition
 from landfall.publish.tables import Next
 
 if TYPE_CHECKING:
@@ -236,8 +236,7 @@ class IcebergTables:
                     continue
                 with suppress(CommitFailedException):
                     if not is_empty:
-                        others = other_lanes(loaded.properties, self.key)
-                        check_is_own(".".join(loaded.name()), others)
+                        other_lanes(loaded, self.key).check_none()
                     changes = FileChanges(stretch.objects)
                     if self._change(loaded, stretch, changes, None, made):
                         return
@@ -310,8 +309,7 @@ class IcebergTables:
                 "Keyed, or let `landfall publish --rebuild` make it a table of all rows",
             )
         if position.through == NONE:
-            others = other_lanes(loaded.properties, self.key)
-            check_lanes(".".join(loaded.name()), others, keyed=False)
+            other_lanes(loaded, self.key).check_mode(keyed=False)
 
     def _create(self, table: str, stretch: Stretch) -> None:
         """Create the table with the columns of the first file, if it is not there."""

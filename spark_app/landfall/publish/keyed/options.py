@@ -3,8 +3,8 @@
 from typing import Literal
 
 from landfall.api.column_names import DELETED
+from landfall.publish.choice import ChoiceOptions
 from landfall.publish.keyed.rows import KeySettings
-from landfall.publish.tables import ChoiceOptions
 
 
 class KeyedOptions(ChoiceOptions, kw_only=True):

@@ -16,7 +16,7 @@ How marks are written, where files are and what a table names is the part of eac
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -185,6 +185,10 @@ class KeyedPass:
     live: KeyedTableFiles
     write: Callable[[KeyedFile, Positions], int]
     empty: KeyIndex
+
+    def with_lifetimes(self, of: Callable[[KeyedFile], Lifetimes]) -> "KeyedPass":
+        """Return the pass with the lifetimes of the rows of files."""
+        return replace(self, opens=replace(self.opens, lifetimes=of))
 
     def version(
         self,
