@@ -9,11 +9,10 @@ import hashlib
 import json
 import posixpath
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from landfall.api.spec import GroupSpec, TopicSpecs
-from landfall.api.spec.publish import PublisherEntry
 from landfall.errors import Reason, Stalled
 from landfall.ledger.task_results import LandedObject
 from landfall.publish.context import Context
@@ -23,6 +22,7 @@ _GENERATION = "{generation}"
 _TEMPLATE = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 _FOLDER = re.compile(r"((s3|abfss|gs|hdfs)://[^/\s]+|file://)/[^\s?#{}]+")
 _REPLACED = re.compile(r"[^A-Za-z0-9_]")
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass
@@ -41,8 +41,16 @@ class TableNames:
     _topics: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, context: Context, template: str, *, lower: bool = False) -> "TableNames":
+    def of(
+        cls, context: Context, template: str, *, default: str = "", lower: bool = False
+    ) -> "TableNames":
         """Check the template against the topics that the group names.
+
+        Args:
+            context: has the published topics.
+            template: of the names.
+            default: of a publisher without option ``table``.
+            lower: whether names have lower case letters only.
 
         Raises:
             ValueError: it is invalid, or two topics would share a table.
@@ -52,8 +60,8 @@ class TableNames:
                 "option table: expected namespaces and a name, such as lake.{topic}, of letters, "
                 f"digits, _ and -, got {template!r}"
             )
-        _check_has_one_publisher(context, template)
         names = cls(context, template, lower)
+        _check_has_one_publisher(context, template, default, names._of_any)
         if two := names.collision(t for t in _named(context) if context.is_published(t)):
             raise ValueError(f"option table: {_shared(*two, names.of_topic(two[0], 1))}")
         return names
@@ -62,6 +70,12 @@ class TableNames:
         """The name of the table of a topic's objects of a generation."""
         name = _filled(self.template, _REPLACED.sub("_", topic), generation)
         return name.lower() if self.lower else name
+
+    def _of_any(self, template: str, topic: str) -> str:
+        """The name of the table of a topic, or of a pattern of topics, by another template."""
+        if _NAME.fullmatch(topic):
+            return replace(self, template=template).of_topic(topic, 1)
+        return _filled(template, topic, 1)
 
     def of_object(self, landed: LandedObject) -> str | None:
         """The name of an object's table; None if its topic is not published.
@@ -113,8 +127,10 @@ class TableFolders:
                 "option table: expected the URL of a folder, such as s3://lake/tables/{topic}, "
                 f"got {template!r}"
             )
-        _check_has_one_publisher(context, template)
         folders = cls(context, template.rstrip("/"))
+        _check_has_one_publisher(
+            context, template, "", lambda other, topic: _filled(other.rstrip("/"), topic, 1)
+        )
         if below(context.url(""), folders.template) == _TOPIC:
             folders._check_routes(specs)
         elif below(context.url(""), f"{folders.template}/x"):
@@ -218,33 +234,38 @@ def _named(context: Context) -> tuple[str, ...]:
     return context.group.spec.source.topics
 
 
-def _check_has_one_publisher(context: Context, template: str) -> None:
+def _check_has_one_publisher(
+    context: Context, template: str, default: str, table: Callable[[str, str], str]
+) -> None:
     """Return if no other publisher of the group fills the same tables.
 
     A table has one position for a lane. What one publisher has passed, another one would never add.
 
+    Args:
+        context: of the publisher.
+        template: of its tables.
+        default: of a publisher without option ``table``.
+        table: returns the name of a topic's table, by a template.
+
     Raises:
-        ValueError: one does.
+        ValueError: one does, as far as names of topics show.
     """
     own = context.entry
     for other in context.group.spec.publish:
-        is_alike = other.type == own.type and all(
-            other.options.get(name) == own.options.get(name) for name in ("table", "catalog")
-        )
-        if other.name != own.name and is_alike and _share_topics(context, other, template):
+        has_catalog = other.options.get("catalog") == own.options.get("catalog")
+        if other.name == own.name or other.type != own.type or not has_catalog:
+            continue
+        theirs = str(other.options.get("table", default))
+        is_same = table(theirs, _TOPIC) == table(template, _TOPIC)
+        topics = {*_named(context), *own.topics, *other.topics}  # most of the patterns are names
+        tables = {table(template, topic) for topic in topics if own.selects(topic)}
+        if (is_same and (_TOPIC not in template or not (own.topics and other.topics))) or (
+            not tables.isdisjoint(table(theirs, name) for name in topics if other.selects(name))
+        ):
             raise ValueError(
                 f"option table: publisher {other.name} fills the same table, and a table has one "
                 "position in the ledger: let one publisher have all its topics"
             )
-
-
-def _share_topics(context: Context, other: PublisherEntry, template: str) -> bool:
-    """Return whether two publishers may have a table in common, as far as names of topics show."""
-    own = context.entry
-    if _TOPIC not in template or not (own.topics and other.topics):
-        return True
-    names = {*_named(context), *own.topics, *other.topics}  # most of the patterns are names
-    return any(own.selects(topic) and other.selects(topic) for topic in names)
 
 
 def _shared(first: str, second: str, table: str) -> str:

@@ -69,8 +69,19 @@ def test_a_table_of_files_is_refused_where_nobody_can_look_into_them(kind: str, 
     )
 
 
+CATALOG = {"type": "sql", "uri": "sqlite://"}
+
+
+def entry(name: str, kind: str, table: str, *topics: str) -> dict[str, object]:
+    """A publisher of tables; without a name of a table, with the default one."""
+    options: dict[str, object] = {"table": f"s3://lake/{table}"}
+    if kind == "Iceberg":
+        options = {"catalog": CATALOG} | ({"table": table} if table else {})
+    return {"name": name, "type": kind, "topics": topics, "options": options}
+
+
 @pytest.mark.parametrize(
-    ("table", "topics", "others", "is_refused"),
+    ("tables", "topics", "others", "is_refused"),
     [
         ("lake.events", ["clicks"], ["orders"], True),
         ("lake.{topic}", ["clicks"], ["orders"], False),
@@ -78,23 +89,40 @@ def test_a_table_of_files_is_refused_where_nobody_can_look_into_them(kind: str, 
         ("lake.{topic}", ["clicks"], [], True),
         ("lake.{topic}", ["a.*"], ["a.*"], True),
         ("lake.{topic}", ["a.*"], ["b.*"], False),
+        ("lake.{topic} lake.clicks", ["clicks"], ["orders"], True),
+        ("lake.{topic} lake.clicks", ["orders"], ["clicks"], False),
+        ("lake.{topic} lake.clicks", ["a-.*"], ["a_.*"], False),
     ],
 )
 @pytest.mark.parametrize("kind", ["Iceberg", "Delta"])
 def test_a_table_of_two_publishers_is_refused(
-    kind: str, table: str, topics: list[str], others: list[str], is_refused: bool
+    kind: str, tables: str, topics: list[str], others: list[str], is_refused: bool
 ) -> None:
-    options: dict[str, object] = {"table": table, "catalog": {"type": "sql", "uri": "sqlite://"}}
-    if kind == "Delta":
-        options = {"table": f"s3://lake/{table}"}
-    entries = [
-        {"name": name, "type": kind, "topics": chosen, "options": options}
-        for name, chosen in (("one", topics), ("two", others))
-    ]
+    first, _, last = tables.partition(" ")
+    entries = [entry("one", kind, first, *topics), entry("two", kind, last or first, *others)]
     made = group(output={"url": "s3://logs/parsed", "format": "Parquet"}, publish=entries)
 
     if is_refused:
         with pytest.raises(Stalled, match=r"publish\[0\].*: publisher two fills the same table"):
             check_publishers(made, MemoryStore())
     else:
+        check_publishers(made, MemoryStore())
+
+
+@pytest.mark.parametrize(
+    ("kind", "table", "same", "topics"),
+    [
+        ("Iceberg", "lake.{topic}", "", ["a", "a"]),
+        ("Iceberg", "", "lake.{topic}", ["a", "a"]),
+        ("Iceberg", "lake.{topic}", "lake.{topic}", ["a-b", "a_b"]),
+        ("Delta", "{topic}", "{topic}/", ["a", "a"]),
+    ],
+)
+def test_one_table_by_two_names_is_refused(
+    kind: str, table: str, same: str, topics: list[str]
+) -> None:
+    entries = [entry("one", kind, table, topics[0]), entry("two", kind, same, topics[1])]
+    made = group(output={"url": "s3://logs/parsed", "format": "Parquet"}, publish=entries)
+
+    with pytest.raises(Stalled, match=r"publish\[0\].*: publisher two fills the same table"):
         check_publishers(made, MemoryStore())

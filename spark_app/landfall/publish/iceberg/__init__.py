@@ -13,6 +13,7 @@ from landfall.publish.context import Context
 from landfall.publish.iceberg.catalog import Connection, file_properties
 from landfall.publish.iceberg.keyed_tables import KeyedIcebergTables
 from landfall.publish.iceberg.options import (
+    DEFAULT_TABLE,
     IcebergMaintenanceOptions,
     IcebergOptions,
     IcebergTableSettings,
@@ -44,7 +45,8 @@ class Iceberg:
         check_parquet(context, specs)
         catalog = texts(read.catalog)
         _check_warehouse(catalog, context)
-        names = TableNames.of(context, read.table, lower=catalog.get("type") in _LOWER)
+        is_lower = catalog.get("type") in _LOWER
+        names = TableNames.of(context, read.table, default=DEFAULT_TABLE, lower=is_lower)
 
         def connecting() -> tuple[Mapping[str, str], tuple[str, ...]]:
             secret, output = context.secret(), context.group.spec.output

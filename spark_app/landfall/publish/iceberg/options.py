@@ -12,6 +12,8 @@ from landfall.publish.iceberg.expiry import SnapshotLimits
 from landfall.publish.iceberg.partitions import PartitionField, checked, derived, present
 from landfall.publish.keyed.options import KeyedOptions
 
+DEFAULT_TABLE = "lake.{topic}"
+"""The option ``table`` of a publisher without it."""
 FORMAT_VERSION = 2
 """The latest version of Iceberg's table format whose manifests pyiceberg writes."""
 MAINTAINED = "landfall.maintenance"
@@ -45,7 +47,7 @@ class IcebergOptions(KeyedOptions, kw_only=True):
     """All options."""
 
     catalog: dict[str, _Property]
-    table: str = "lake.{topic}"
+    table: str = DEFAULT_TABLE
     partition_by: list[str] | None = None
     properties: dict[str, _Property] = {}  # noqa: RUF012  # copied by msgspec
     schema_evolution: Literal["Add", "None"] = "Add"
