@@ -300,7 +300,7 @@ class TablePublisher:
             end = stretch.through
             for table, part in self._by_table(stretch, at.emptied).items():
                 seen = found.get(table) or look(table)
-                found[table] = _lacking(seen, _after(part, seen.slot))
+                found[table] = _lacking(seen, self._waiting(part, seen.slot))
         for _, table_health in sorted(found.items()):
             yield (
                 table_health
@@ -330,7 +330,7 @@ class TablePublisher:
                 yield f"table {table}: fill again from slot {through + 1} through {last}"
         for stretch in follower.remaining(at.through):
             for table, part in self._by_table(stretch, at.emptied).items():
-                left = _after(part, self.tables.through(table))
+                left = self._waiting(part, self.tables.through(table))
                 new = left.objects
                 if left.replaced and not self.follows_replacements:
                     yield str(_cannot_follow(table, left))
@@ -410,6 +410,11 @@ class TablePublisher:
             name: replace(replaced, retired=tuple(retired), objects=())
             for name, retired in found.items()
         }
+
+    def _waiting(self, part: Stretch, position: int) -> Stretch:
+        """Return the content of a part after a position, without objects that are left out."""
+        left = self.choice.marked(_after(part, position))
+        return replace(left, objects=tuple(o for o in left.objects if o.key not in left.unwanted))
 
     def _append(self, table: str, part: "_TablePart") -> tuple[int, bool]:
         """Append a part of a stretch to its table, after what the table lacks.

@@ -9,8 +9,10 @@ import pytest
 from landfall.publish import DueObjects, Hold
 from landfall.publish.choice import TableChoice
 from landfall.publish.following import Follower
+from landfall.publish.health import Question
 from landfall.publish.replaced_files import PartlyLeftOut
 from landfall.publish.tables import TablePublisher
+from tests.support.driver.fakes import NOW
 from tests.support.ledger.sample_backfill import Again, Backfill
 from tests.support.ledger.sample_replacing import Undo
 from tests.support.publishers.keyed import Change, Changes, KeyedLake
@@ -119,6 +121,21 @@ def test_a_table_of_nothing_is_not_looked_for_in_the_ledger_each_time(make: Make
     for _ in range(2):
         publisher = replace(scene.publisher(), new_follower=read_again)
         assert publisher.publish(scene.lake.landed.follower()).objects == 0
+
+
+def test_what_is_left_out_is_waited_for_by_no_table(make: Make) -> None:
+    scene = make()
+    scene.publish()
+    scene.lake.merge(0, 1)
+    follower = scene.lake.landed.follower()
+
+    [health] = scene.publisher().health(follower, Question(NOW, small_bytes=0))
+
+    assert health.waiting_objects == 0
+    assert [*scene.publisher().preview(follower)] == []
+
+    scene.lake.land(2)
+    assert len([*scene.publisher().preview(follower)]) == 1
 
 
 def test_ranges_that_are_left_out_stay_out_once_they_are_landed_again(make: Make) -> None:
