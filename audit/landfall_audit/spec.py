@@ -480,6 +480,34 @@ class TuningSection(SpecSection):
     read_timeout: Duration = timedelta(seconds=60)
 
 
+class TableSection(SpecSection):
+    """The options of a publisher of tables by which a table has its rows."""
+
+    table: str = "lake.{topic}"
+    mode: Literal["Append", "Keyed"] = "Append"
+    key: tuple[str, ...] = ()
+    order: str | None = None
+    deleted: str = "_deleted"
+    catalog: dict[str, Scalar] = Field(default_factory=dict)
+    storage: dict[str, Scalar] = Field(default_factory=dict)
+    start_at: str | int = "Beginning"
+    skip: tuple[str, ...] = ()
+
+
+class PublisherSection(SpecSection):
+    """A publisher; its options are read as its type needs them."""
+
+    name: str
+    type: str
+    topics: tuple[str, ...] = ()
+    secret_ref: SecretSection | None = None
+    options: dict[str, Any] = Field(default_factory=dict)
+
+    def selects(self, topic: str) -> bool:
+        """Return whether it publishes a topic."""
+        return not self.topics or any(re.fullmatch(pattern, topic) for pattern in self.topics)
+
+
 class AuditedSpec(SpecSection):
     """A consumer group: what it lands, where, and how."""
 
@@ -493,6 +521,7 @@ class AuditedSpec(SpecSection):
     """Entries as they are written: their values are laid over the group's own fields."""
     bad_records: BadRecordsSection = BadRecordsSection()
     tuning: TuningSection = TuningSection()
+    publish: tuple[PublisherSection, ...] = ()
 
     @property
     def ledger_root(self) -> RootSection:

@@ -1,5 +1,6 @@
-"""``landfall table`` of tables in a bucket on S3, whose files the product itself has landed."""
+"""``landfall table`` and ``landfall audit --tables`` of tables in a bucket on S3."""
 
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,11 @@ import pytest
 
 from landfall.cli.group_store import GroupStore
 from landfall.cli.look.table import read_tables
-from tests.support.publishers.published import PublishedOrders
+from landfall_audit.buckets import open_buckets
+from landfall_audit.ledger.inventory import Inventory
+from landfall_audit.tables.table_check import TableChecks
+from tests.support.audit.audited_spec import for_auditor
+from tests.support.publishers.published import COLUMNS, PublishedOrders
 from tests.support.publishers.table_places import TablePlaces
 from tests.support.stores.s3 import Bucket
 
@@ -43,3 +48,33 @@ def test_the_state_of_a_table_in_a_bucket_is_read_by_the_access_of_the_output(
     assert found.metadata.bytes
     assert found.metadata.bytes >= found.metadata.current_bytes > 0
     assert not table.health.lacks_any
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_around"), [("Iceberg", False), ("Delta", False), ("Delta", True)]
+)
+def test_a_table_in_a_bucket_is_audited_by_the_access_of_the_output(
+    tmp_path: Path,
+    bucket: Bucket,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    *,
+    is_around: bool,
+) -> None:
+    for name, value in bucket.server.env.items():
+        monkeypatch.setenv(name, value)
+    no_engine: Any = None
+    places = TablePlaces(tmp_path, bucket, is_around=is_around)
+    orders = PublishedOrders(places, kind, no_engine).land(0, 40).publish()
+    more = {"name": "day", "type": "Date"}
+    orders.evolve([*COLUMNS, more]).land(40, 100).publish()
+
+    group = for_auditor(orders.landed.group)
+    root = open_buckets(group.spec)
+    with closing(Inventory(root, group.metadata.name)) as inventory:
+        assert not inventory.faults
+        with closing(TableChecks(group, root, inventory)) as checks:
+            (found,) = checks.results(["orders"])
+
+    assert (found.error, found.unchecked, found.is_whole) == ("", "", True)
+    assert (found.expected, found.found) == (100, 100)

@@ -39,6 +39,7 @@ examples:
   landfall audit group.yaml --generation 3     # if earlier generations used another format
   landfall audit group.yaml --allow-unchecked  # after transforms, which it cannot compare
   landfall audit group.yaml --require-all      # nothing may have expired in Kafka
+  landfall audit group.yaml --tables           # has each table what it is to have of that?
   landfall audit group.yaml --json | jq .whole"""
 EXIT_CODES = """\
 exit codes:
@@ -88,6 +89,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--generation", type=natural, metavar="N", help="check only what generation N landed"
+    )
+    command.add_argument(
+        "--tables",
+        action="store_true",
+        help="compare the tables of Delta and Iceberg with what landed, instead of that with Kafka",
     )
     command.add_argument(
         "--allow-unchecked",

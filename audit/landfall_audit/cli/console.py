@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -74,11 +75,12 @@ def counted(number: int, singular: str, plural: str = "") -> str:
 
 @dataclass
 class AuditProgress:
-    """Shows how many of how many offsets are compared, once that takes longer than seconds."""
+    """Shows how many of how many units are compared, once that takes longer than seconds."""
 
     show: Callable[[str], None]
     every: float
     clock: Callable[[], float] = time.monotonic
+    unit: str = "offsets"
     seen: deque[tuple[float, int]] = field(default_factory=deque)
     shown: float = 0.0
 
@@ -107,8 +109,8 @@ class AuditProgress:
         )
         left = ", ".join(filter(None, (share, eta)))
         suffix = f" ({left})" if left else ""
-        each = f", {count(rate)} offsets/s" if rate else ""
-        return f"audit: {count(done)} of {count(total)} offsets{suffix}{each}"
+        each = f", {count(rate)} {self.unit}/s" if rate else ""
+        return f"audit: {count(done)} of {count(total)} {self.unit}{suffix}{each}"
 
 
 def _time_text(seconds: int) -> str:
@@ -122,13 +124,17 @@ def _time_text(seconds: int) -> str:
 
 
 @contextmanager
-def progress() -> Iterator[AuditProgress]:
+def progress(unit: str = "offsets") -> Iterator[AuditProgress]:
     """Provide what shows how far the audit is: in lines, or on a terminal in place."""
     console = err()
     if not console.is_terminal:
-        yield AuditProgress(lambda text: console.print(text, markup=False), _LINE_SECONDS)
+        yield AuditProgress(partial(console.print, markup=False), _LINE_SECONDS, unit=unit)
         return
     with Live(
         console=console, auto_refresh=False, transient=True, redirect_stdout=sys.stdout.isatty()
     ) as live:
-        yield AuditProgress(lambda text: live.update(Text(text), refresh=True), _LIVE_SECONDS)
+
+        def update(text: str) -> None:
+            live.update(Text(text), refresh=True)
+
+        yield AuditProgress(update, _LIVE_SECONDS, unit=unit)

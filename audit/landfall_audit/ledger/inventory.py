@@ -13,6 +13,7 @@ import re
 import sqlite3
 import sys
 import threading
+from array import array
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,7 +43,8 @@ CREATE TABLE visible (key TEXT PRIMARY KEY, size INTEGER, basename TEXT,
                       generation INTEGER) WITHOUT ROWID;
 CREATE INDEX by_basename ON visible (basename);
 CREATE TABLE lifetimes (topic TEXT, partition INTEGER, lifetime INTEGER, topic_id TEXT,
-                        start INTEGER, PRIMARY KEY (topic, partition, lifetime)) WITHOUT ROWID;
+                        start INTEGER, generation INTEGER,
+                        PRIMARY KEY (topic, partition, lifetime)) WITHOUT ROWID;
 CREATE TABLE ranges (topic TEXT, partition INTEGER, lifetime INTEGER, start INTEGER, until INTEGER,
                      slot INTEGER, filtered INTEGER, counted INTEGER, objects TEXT, parts TEXT);
 CREATE INDEX by_start ON ranges (topic, partition, lifetime, start);
@@ -77,6 +79,25 @@ class MergedObject:
     place: str
     rows: int
     crc32: int
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerObject:
+    """An object that the ledger names.
+
+    Attributes:
+        key: of the object.
+        slot: of the record that names it first.
+        retired: the slot of the REPLACE by which it retires; -1 for none.
+    """
+
+    key: str
+    slot: int
+    retired: int
+
+    def counts_at(self, applied: int) -> bool:
+        """Return whether it counts once everything through a slot is applied, and nothing later."""
+        return self.slot <= applied and not 0 <= self.retired <= applied
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +148,7 @@ class Inventory:
         self.feeds = FeedLists(bucket)
         self.faults: list[Fault] = []
         self.applied_through = -1
+        self._applied, self._generation = array("q"), 0
         self.slots = self.unrelated = self.markers = 0
         self._stored: dict[tuple[FaultKind, str], int] = {}
         self._specs: dict[int, str] = {}
@@ -186,6 +208,26 @@ class Inventory:
                     corrected, RangeName(*identity, start), has_replays=follow_replays
                 )
             yield replaced
+
+    def data_objects(self) -> Iterator[LedgerObject]:
+        """The objects of data that have ever counted, or will once their COMMIT is applied."""
+        query = (
+            "SELECT key, slot, retired FROM named WHERE NOT lost AND key NOT GLOB '_landfall/*' "
+            "AND key NOT IN (SELECT key FROM missing)"
+        )
+        yield from (LedgerObject(*row) for row in self._select(query))
+
+    def applied_at(self, slot: int) -> int:
+        """The slot through which everything was applied when a slot was the last one."""
+        return self._applied[slot] if slot >= 0 else -1
+
+    def lifetimes_at(self, topic: str, generation: int) -> dict[int, int]:
+        """The lifetime of each Kafka partition of a topic when a generation landed."""
+        query = (
+            "SELECT partition, max(lifetime) FROM lifetimes "
+            "WHERE topic = ? AND generation <= ? GROUP BY partition"
+        )
+        return dict(self._select(query, (topic, generation)))
 
     def truncated(self, lifetime: PartitionLifetime) -> list[tuple[int, int]]:
         """Landed offsets at which Kafka now has different records, or none, by BLOCKs."""
@@ -379,6 +421,7 @@ class Inventory:
                 f"but the slot before has {previous_hash[:12]}"
             )
         self.applied_through = max(self.applied_through, header["applied_through"])
+        self._applied.append(self.applied_through)
         self._corrections.add(record)
         self._replacements.add(record)
         self.faults += self._horizons.add(record)
@@ -392,6 +435,7 @@ class Inventory:
             for name in part.get("schemas", ()):
                 self._stored.setdefault((FaultKind.SCHEMA, name), slot)
         if record["type"] == "OPEN":
+            self._generation = record["generation"]
             self._first_generation = min(self._first_generation, record["generation"])
         if record["type"] == "OPEN" and record.get("spec"):
             self._stored.setdefault((FaultKind.SPEC, record["spec"]), slot)
@@ -419,7 +463,9 @@ class Inventory:
         query = "SELECT count(*) FROM lifetimes WHERE (topic, partition) = (?, ?)"
         lifetime = self._rows.execute(query, (tp["topic"], tp["partition"])).fetchone()[0]
         row = (tp["topic"], tp["partition"], lifetime, entry["topic_id"], entry["start"])
-        self._rows.execute("INSERT INTO lifetimes VALUES (?, ?, ?, ?, ?)", row)
+        self._rows.execute(
+            "INSERT INTO lifetimes VALUES (?, ?, ?, ?, ?, ?)", (*row, self._generation)
+        )
 
     def _add_landed(self, slot: int, landed: Any) -> None:
         keys = sorted(o["upload"]["key"] for o in landed["objects"])

@@ -7,6 +7,7 @@ it may be rotated while an audit runs.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -63,6 +64,52 @@ def s3_client(settings: S3Section) -> "S3Client":
         AuditStalled: SPEC_INVALID, the Secret is not there or lacks a key.
         AuditStoreDenied: there is no role to assume without credentials.
     """
+    session, region, config = _opened(settings)
+    client: S3Client = boto3.Session(botocore_session=session).client(
+        "s3",
+        endpoint_url=settings.endpoint,
+        region_name=region,
+        config=_timeouts(settings).merge(config),
+    )
+    if settings.requester_pays:
+        client.meta.events.register("before-call.s3", _pay)
+    return client
+
+
+@dataclass(frozen=True, slots=True)
+class BucketAccess:
+    """Access of a library that is not boto3 to a bucket; empty text for what is not set."""
+
+    endpoint: str
+    region: str
+    path_style: bool
+    key_id: str = ""
+    secret_key: str = ""
+    token: str = ""
+
+
+def s3_access(settings: S3Section) -> BucketAccess:
+    """Return access with the credentials as they are now.
+
+    Raises:
+        AuditStalled, AuditStoreDenied: as ``s3_client``.
+    """
+    session, region, _ = _opened(settings)
+    access = BucketAccess(settings.endpoint or "", region or "", settings.path_style)
+    found = session.get_credentials()
+    if found is None:
+        return access
+    now = found.get_frozen_credentials()
+    return replace(
+        access,
+        key_id=now.access_key or "",
+        secret_key=now.secret_key or "",
+        token=now.token or "",
+    )
+
+
+def _opened(settings: S3Section) -> tuple[Session, str | None, Config]:
+    """A session with credentials, the region, and settings of connections."""
     secret = _secret(settings)
     config = _endpoints(settings, secret)
     session = _session(settings, _of_secret(settings, secret))
@@ -81,15 +128,7 @@ def s3_client(settings: S3Section) -> "S3Client":
             refresh_using=fetcher.fetch_credentials, method="assume-role"
         )
         session = _session(settings, assumed)
-    client: S3Client = boto3.Session(botocore_session=session).client(
-        "s3",
-        endpoint_url=settings.endpoint,
-        region_name=region,
-        config=_timeouts(settings).merge(config),
-    )
-    if settings.requester_pays:
-        client.meta.events.register("before-call.s3", _pay)
-    return client
+    return session, region, config
 
 
 def _secret(settings: S3Section) -> "Mapping[str, str]":

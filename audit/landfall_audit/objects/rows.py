@@ -419,7 +419,7 @@ def _parquet_batches(
     stream: BinaryIO, wanted: frozenset[str] | None
 ) -> Iterator[pa.RecordBatch | Order]:
     """Yield the order of a file's rows, then its rows, with the columns that are wanted."""
-    with _parquet_file(stream) as parquet:
+    with parquet_file(stream) as parquet:
         names = parquet.schema_arrow.names
         there = [name for name in names if wanted is None or name in wanted] or names[:1]
         yield replace(_order_of(parquet), why_opaque=_why_opaque(parquet.schema_arrow, wanted))
@@ -486,14 +486,15 @@ def _columns(stream: BinaryIO, names: Sequence[str]) -> Iterator[tuple[object, .
 
     The stream is copied to a temporary file first, because the footer of a Parquet file comes last.
     """
-    with _parquet_file(stream) as parquet:
+    with parquet_file(stream) as parquet:
         yield _order_of(parquet)
         for batch in steps(parquet.iter_batches(_BATCH_ROWS)):
             yield from zip(*(_values(batch[name]) for name in names), strict=True)
 
 
 @contextmanager
-def _parquet_file(stream: BinaryIO) -> Iterator[pq.ParquetFile]:
+def parquet_file(stream: BinaryIO) -> Iterator[pq.ParquetFile]:
+    """Provide a Parquet file whose bytes come from a stream."""
     with tempfile.TemporaryFile() as file:
         shutil.copyfileobj(stream, file, _READ_BYTES)
         with bounded():

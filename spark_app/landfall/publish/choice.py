@@ -1,4 +1,4 @@
-"""Which objects the options ``startAt`` and ``skip`` leave out of tables.
+"""The objects that the options ``startAt`` and ``skip`` leave out of tables.
 
 The options name what was landed. An object that replaces landed objects is left out if all its rows
 come from objects that are left out; if only some do, a table without any of these rows stops.

@@ -25,6 +25,8 @@ from tests.support.publishers.lake import CLICKS, Landed
 
 TABLE = "lake.clicks"
 SHOWN = ("id", "_partition", "_offset")
+NewRows = Callable[[Sequence[dict[str, Any]]], list[dict[str, Any]]]
+"""Returns what another program makes of the rows of a table."""
 SMALL = IndexSizes(part=7, fresh=16, fan=3, least_run=4, group=3)
 """Indexes of a few dozen keys are cut and merged as those of millions."""
 SCHEMA = pa.schema(
@@ -157,8 +159,11 @@ class KeyedLake(ABC):
         """Let another program delete a row of the file of a live object."""
 
     @abstractmethod
-    def rewrite_as_others(self) -> None:
-        """Let another program write all rows into one file of its own."""
+    def rewrite_as_others(self, change: NewRows = list) -> None:
+        """Let another program write all rows, or what it makes of them, into one file of its own.
+
+        The files that it replaces are of the last version.
+        """
 
     @abstractmethod
     def add_as_others(self, *ids: int) -> None:

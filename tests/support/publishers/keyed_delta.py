@@ -23,7 +23,7 @@ from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.s3_access import Recent
 from landfall.publish.tables import TablePublisher, Tables
 from tests.support.ledger.sample_ledger import GROUP, LANE
-from tests.support.publishers.keyed import SHOWN, SMALL, TABLE, Change, Changes, KeyedLake
+from tests.support.publishers.keyed import SHOWN, SMALL, TABLE, Change, Changes, KeyedLake, NewRows
 from tests.support.publishers.lake import DeltaFolders, Lake, LogStore, copied_delta_lake
 
 
@@ -142,13 +142,15 @@ class KeyedDeltaLake(KeyedLake):
             {"add": {**adds[0], "deletionVector": vectors.descriptors[0]}},
         )
 
-    def rewrite_as_others(self) -> None:
+    def rewrite_as_others(self, change: NewRows = list) -> None:
         table = DeltaTable(str(self.folder))
         rows = pa.table(QueryBuilder().register("t", table).execute("select * from t").read_all())
         adds = [a["add"] for a in self.commit_of(self.version()) if "add" in a]
         removes = [{"remove": {**add, "deletionTimestamp": 0}} for add in adds]
         info = {"commitInfo": {"timestamp": 0, "operation": "OPTIMIZE"}}
-        self._add_file(rows.drop_columns(["dt"]), "2026-11-21", info, *removes)
+        rows = rows.drop_columns(["dt"])
+        made = pa.Table.from_pylist(change(rows.to_pylist()), rows.schema)
+        self._add_file(made, "2026-11-21", info, *removes)
 
     def add_as_others(self, *ids: int) -> None:
         self._add_file(pa.table({"id": pa.array(ids, pa.int64())}), None)

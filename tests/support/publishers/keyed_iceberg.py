@@ -17,7 +17,7 @@ from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.tables import TablePublisher, Tables
 from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.support.publishers.iceberg_deletes import add_position_deletes
-from tests.support.publishers.keyed import SHOWN, SMALL, TABLE, Change, Changes, KeyedLake
+from tests.support.publishers.keyed import SHOWN, SMALL, TABLE, Change, Changes, KeyedLake, NewRows
 from tests.support.publishers.lake import Lake, iceberg_lake
 
 
@@ -102,7 +102,7 @@ class KeyedIcebergLake(KeyedLake):
         path = self.landed.url(self.live()[number].key)
         add_position_deletes(self.loaded, self.root / "deletes.parquet", {path: [row]})
 
-    def rewrite_as_others(self) -> None:
+    def rewrite_as_others(self, change: NewRows = list) -> None:
         table = self.loaded
         rows = table.scan().to_arrow()
         files = [task.file for task in table.scan().plan_files()]
@@ -110,7 +110,7 @@ class KeyedIcebergLake(KeyedLake):
             with transaction.update_snapshot().overwrite() as overwrite:
                 for each in files:
                     overwrite.delete_data_file(each)
-            transaction.append(rows)
+            transaction.append(pa.Table.from_pylist(change(rows.to_pylist()), rows.schema))
 
     def add_as_others(self, *ids: int) -> None:
         table = self.loaded

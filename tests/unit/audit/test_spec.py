@@ -20,6 +20,7 @@ from landfall.api import spec as writers
 from landfall.api.group_file import expand
 from landfall.api.spec.decode import EnvelopeFields
 from landfall.api.spec.policies import BadRecords, Tuning
+from landfall.api.spec.publish import PublisherEntry
 from landfall.api.spec.roots import LettersPlace
 from landfall.errors import Stalled
 from landfall_audit import spec as auditors
@@ -51,6 +52,7 @@ MODELS: dict[type[auditors.SpecSection], type[BaseModel]] = {
     auditors.GcsSection: writers.GcsAccess,
     auditors.HdfsSection: writers.HdfsAccess,
     auditors.SecretSection: writers.SecretRef,
+    auditors.PublisherSection: PublisherEntry,
 }
 DEFAULTS = [
     (own, name)
@@ -102,6 +104,7 @@ def test_every_model_is_compared() -> None:
         auditors.LocationSection,
         auditors.RootSection,
         auditors.ValueTypeSection,
+        auditors.TableSection,  # of options, which each type of publisher reads by itself
     }
 
     assert models - bases - MODELS.keys() == {auditors.RegistrySection, auditors.DecodeKeySection}
