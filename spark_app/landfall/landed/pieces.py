@@ -231,7 +231,7 @@ class Counting:
         self,
         new: NewObject,
         left_out: frozenset["Bounds"],
-        known: frozenset[tuple[str, "Bounds"]] | None,
+        known: frozenset[tuple["_Place", "Bounds"]] | None,
     ) -> "_PieceRows | None":
         """Return the rows of a new object of this life of the topic partition; None if none is.
 
@@ -241,7 +241,7 @@ class Counting:
         Args:
             new: the object.
             left_out: bounds of sections of REPLAYs.
-            known: folders and bounds of the sections that it may be made of; others are of a former
+            known: places and bounds of the sections that it may be made of; others are of a former
                 life. None if all of its rows are of this life.
         """
         tp, key = self.slice_.topic_partition, new.key
@@ -250,14 +250,14 @@ class Counting:
         at = 0
         rows = list[RowRange]()
         bounds = list[Bounds]()
-        folder = _folder(key)
+        place = self._place(key)
         for section in new.sections:
             own = (section.first_offset, section.last_offset)
             if section.partition == tp.partition and section.rows:
                 if own in left_out:
                     again = self._replayed.get(key, frozenset())
                     self._replayed[key] = again | {own}
-                elif self._is_wanted(own) and (known is None or (folder, own) in known):
+                elif self._is_wanted(own) and (known is None or (place, own) in known):
                     rows.append((at, at + section.rows))
                     bounds.append(own)
             at += section.rows
@@ -268,20 +268,27 @@ class Counting:
 
     def _known(
         self, sources: Mapping[str, frozenset["Bounds"]], listed: ReplacementList
-    ) -> "frozenset[tuple[str, Bounds]]":
-        """The folders and bounds of sections that new objects may be made of.
+    ) -> "frozenset[tuple[_Place, Bounds]]":
+        """The places and bounds of sections that new objects may be made of.
 
-        An object is merged within its folder. What no object of its folder has may be in any.
+        An object is merged within its folder and generation, and a former life has earlier
+        generations. What no object of its folder has may be in any.
         """
-        own = {(_folder(key), bounds) for key, sections in sources.items() for bounds in sections}
+        own = {
+            (self._place(key), bounds) for key, sections in sources.items() for bounds in sections
+        }
         new = {
-            (object_.folder, (section.first_offset, section.last_offset))
+            (self._place(object_.key), (section.first_offset, section.last_offset))
             for object_ in listed.objects
             for section in object_.sections
             if section.partition == self.slice_.topic_partition.partition
         }
-        moved = {bounds for _, bounds in own - new}
-        return frozenset(own & new | {pair for pair in new if pair[1] in moved})
+        moved = {(generation, bounds) for (_, generation), bounds in own - new}
+        elsewhere = {(place, bounds) for place, bounds in new if (place[1], bounds) in moved}
+        return frozenset(own & new | elsewhere)
+
+    def _place(self, key: str) -> "_Place":
+        return key.rpartition("/")[0], object_names.origin(self.group, key).generation
 
     def _is_wanted(self, bounds: "Bounds") -> bool:
         offsets = self.slice_.offsets
@@ -312,6 +319,8 @@ class Counting:
 
 Bounds = tuple[int, int]
 """The first and the last offset of a section."""
+_Place = tuple[str, int]
+"""The folder and the generation of an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,10 +339,6 @@ class _EarlierPieces:
     objects: Mapping[str, frozenset[Bounds]]
     replayed: frozenset[Bounds] = frozenset()
     unnamed: Mapping[str, tuple[Piece, frozenset[Bounds]]] = field(default_factory=dict)
-
-
-def _folder(key: str) -> str:
-    return key.rpartition("/")[0]
 
 
 def counting(

@@ -15,8 +15,9 @@ from landfall.landed.history import History
 from landfall.landed.reader import LandedReader
 from landfall.lane import Lane
 from landfall.ledger import Commit
+from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.replace.replacement_lists import NewObject
+from landfall.ledger.replace.replacement_lists import NewObject, ReplacementList
 from landfall.ledger.task_results import LandedSlice
 from landfall.registry import output_format
 from landfall.store.memory import MemoryStore
@@ -172,8 +173,14 @@ def carry_out(landed: Backup, merge: Merge, **fields: object) -> None:
     landed.settle()
 
 
-def merge_of(landed: Backup, *, mixed: bool = False, read_through: int | None = None) -> Merge:
-    """A merge of all that is landed, whatever the Kafka partition, into one object."""
+def merge_of(
+    landed: Backup,
+    *,
+    mixed: bool = False,
+    read_through: int | None = None,
+    generation: int | None = None,
+) -> Merge:
+    """A merge of all that is landed, or that a generation has landed, into one object."""
     format_ = output_format(landed.group.spec.output)
 
     class Rewritten(Merge):
@@ -199,8 +206,24 @@ def merge_of(landed: Backup, *, mixed: bool = False, read_through: int | None = 
 
     records = map(landed.history.record, range(landed.sample.state.seq + 1))
     commits = [record for record in records if isinstance(record, Commit)]
+    named = [(c.header.seq, each) for c in commits for s in c.slices for each in s.objects]
     return Rewritten.of(
         landed.sample,
-        [(c.header.seq, each) for c in commits for s in c.slices for each in s.objects],
+        [
+            (slot, each)
+            for slot, each in named
+            if generation in {None, object_names.parse_key(each.upload.key).generation}
+        ],
         read_through=read_through,
     )
+
+
+def together(*merges: Merge) -> Merge:
+    """The first of these merges with what the other ones do, as one REPLACE."""
+    first = merges[0]
+    first.retire = tuple(
+        sorted((old for merge in merges for old in merge.retire), key=lambda old: old.key)
+    )
+    new = (new for merge in merges for new in merge.listed.objects)
+    first.listed = ReplacementList(first.retire, tuple(sorted(new, key=lambda new: new.key)))
+    return first

@@ -16,6 +16,7 @@ from tests.support.ledger.landed_group import (
     backup_group,
     carry_out,
     merge_of,
+    together,
     within,
 )
 from tests.support.ledger.sample_backfill import Backfill, UndoneBackfill
@@ -178,3 +179,21 @@ def test_what_a_merge_had_sorted_is_read_again_once_that_is_undone() -> None:
     carry_out(landed, Undo(merge))
 
     assert landed.read(0, 140) == within(LOG[TP], 0, 140)
+
+
+@pytest.mark.parametrize("is_undone", [False, True])
+def test_rows_of_both_lives_that_are_merged_by_one_replace_are_kept_apart(
+    *, is_undone: bool
+) -> None:
+    landed = Backup(dict(LOG)).land(0, 110, 125, 140).settle()
+    landed.sample.drop(TP)
+    landed.open(generation=2).sample.add(TP)
+    landed.log[TP] = again = [(o, b'{"ts": 1763683200000, "again": %d}' % o) for o, _ in LOG[TP]]
+    landed.land(0, 110, 125, 140).settle()
+    merge = together(merge_of(landed, generation=1), merge_of(landed, generation=2))
+
+    carry_out(landed, merge, slices=SLICES[:1])
+    if is_undone:
+        carry_out(landed, Undo(merge), slices=SLICES[:1])
+
+    assert landed.read(0, 140) == within(again, 0, 140)
