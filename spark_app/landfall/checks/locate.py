@@ -230,21 +230,21 @@ def places(
         gone = [place for place in found if place.key in retired]
         found = [place for place in found if place.key not in retired]
         is_merge = not changes_rows(record.purpose, record.undoes)
+        sources = {_merged_within(group, place.key) for place in gone}
         for new in listed.objects:
-            if new.key in replayed:
+            if new.key in replayed or (is_merge and _merged_within(group, new.key) not in sources):
                 continue
             if object_names.origin(group, new.key).topic == tp.topic:
-                new_places = _places_in(record.header.seq, new, tp.partition, offset)
-                found += (p for p in new_places if not is_merge or _is_made_of(p, gone))
+                found += _places_in(record.header.seq, new, tp.partition, offset)
     return found
 
 
-def _is_made_of(place: CandidateRows, gone: Iterable[CandidateRows]) -> bool:
-    """Return whether rows of a merged object may come from one of these retired places.
+def _merged_within(group: str, key: str) -> tuple[str, int]:
+    """The folder and the generation of an object: what it is merged with has the same.
 
-    An object is merged within its folder.
+    A former life of a topic partition has earlier generations.
     """
-    return any(source.folder == place.folder for source in gone)
+    return key.rpartition("/")[0], object_names.origin(group, key).generation
 
 
 def _places_in(slot: int, new: NewObject, partition: int, offset: int) -> Iterator[CandidateRows]:

@@ -118,6 +118,30 @@ def test_an_offset_is_found_in_the_section_of_a_merged_object(
     assert "the REPLACE in slot 7" in str(found["message"])
 
 
+def test_an_offset_is_found_in_its_own_life_though_one_replace_has_merged_both(
+    scene: Scene, capsys: Captured
+) -> None:
+    sample = scene.landed.sample
+    sample.drop(TP)
+    sample.open(generation=2).add(TP)
+    sample.commit(first := sample.land(TP, 0, 10))
+    sample.commit(second := sample.land(TP, 10, 20)).shown()
+    former = scene.merge()
+    scene.objects = [
+        DecidedObject(slot, landed_slice.objects[0])
+        for slot, landed_slice in ((10, first), (11, second))
+    ]
+    own = scene.merge()
+    retire = tuple(sorted((*former.retire, *own.retire), key=lambda old: old.key))
+    former.retire, former.listed = retire, ReplacementList(retire, (former.new, own.new))
+    former.record(slices=SPANS[:1]).complete().retired()
+
+    found = scene.located(capsys, 12)
+
+    expected = {"url": scene.url(own), "row": 13, "rows": 20, "certain": True}
+    assert found["objects"] == [expected]
+
+
 def test_an_offset_among_mixed_rows_is_read(scene: Scene, capsys: Captured) -> None:
     merge = scene.merge().changed(mixed=True)
     merge.record().complete().retired()
