@@ -179,9 +179,15 @@ def _schemas(opened: OpenedGroup, names: Collection[str]) -> tuple[str, ...]:
     return tuple(opened.url(key) for key in keys)
 
 
-def is_replaced_since(state: State, topic: str) -> bool:
-    """Return whether a record in no segment yet may have replaced objects of a topic."""
+def is_changed_since(state: State, topic: str) -> bool:
+    """Return whether a record in no segment yet may change where a landed offset of a topic is.
+
+    It may have replaced objects, given them up or replayed dead letters, or let a topic partition
+    enter again.
+    """
     last = state.segments[-1].last if state.segments else -1
+    if state.changed_seq > last:
+        return True
     replaced = (folder for folder, slot in state.replaced.items() if slot > last)
     topics = (folders.split_destination(folder)[1].partition("/")[0] for folder in replaced)
     return state.replaced_known_from > last or topic in topics

@@ -177,6 +177,16 @@ def test_an_old_offset_is_found_by_the_index_of_a_segment(
     assert (answer["fate"], answer["slot"]) == ("landed", 2)
 
 
+def test_a_segment_is_not_believed_once_dead_letters_or_topics_have_changed(
+    sample: SampleLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample.applied().open(generation=2).snapshot().roll().snapshot()
+    sample.drop(TP).add(TP).commit(sample.land(TP, 0, 10))
+    monkeypatch.setattr(record_finder, "MOST_RECORDS", 0)
+
+    assert ask(finder_of(sample), 7)[1]["fate"] == "not-searched"
+
+
 def test_the_ledger_is_read_back_no_further_than_allowed(
     sample: SampleLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,7 @@ from landfall.cli.group_store import GroupStore
 from landfall.cli.objects.locate_files import FeedParts
 from landfall.cli.text import console
 from landfall.errors import Reason, Stalled
-from landfall.landed.locating import FoundObject, OffsetLocation, is_replaced_since, location_of
+from landfall.landed.locating import FoundObject, OffsetLocation, is_changed_since, location_of
 from landfall.lane import records_in_segments
 from landfall.ledger.offsets import TopicPartition
 
@@ -91,7 +91,7 @@ def _row_text(found: FoundObject) -> str:
 def look_up(opened: GroupStore, tp: TopicPartition, offset: int) -> OffsetLocation:
     """Find an offset in the ledger, then read the objects that may hold it."""
     now = opened.lane.read()
-    is_known = not is_replaced_since(now, tp.topic)
+    is_known = not is_changed_since(now, tp.topic)
     rolled = records_in_segments(opened.lane, tp, offset) if is_known else None
     outcome = find_offset(rolled or opened.records(), tp, offset)
     is_feed = tp.topic in {feed.topic for feed in opened.group.spec.source.files}

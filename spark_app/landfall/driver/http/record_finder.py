@@ -25,7 +25,7 @@ from landfall.checks.locate import (
     find_offset,
 )
 from landfall.errors import LandfallError, Retry, Stalled
-from landfall.landed.locating import Restrictions, is_replaced_since, location_of
+from landfall.landed.locating import Restrictions, is_changed_since, location_of
 from landfall.landed.opened_group import OpenedGroup
 from landfall.landed.stored_rows import dead_letter_texts
 from landfall.lane import last_records, records_in_segments
@@ -177,7 +177,7 @@ class RecordFinder:
             return count < MOST_RECORDS and self.clock() < until
 
         found = last_records(self._opened.lane, state, tp, offset, may_continue)
-        if found is None and not is_replaced_since(state, tp.topic):
+        if found is None and not is_changed_since(state, tp.topic):
             return records_in_segments(self._opened.lane, tp, offset)
         return found
 

@@ -14,6 +14,7 @@ from tests.unit.cli.conftest import TP, Landed
 
 Make = Callable[[str], Landed]
 Captured = pytest.CaptureFixture[str]
+CLICK = ("clicks", "0", "7")
 
 
 @pytest.fixture(params=["Json", "SequenceFile"])
@@ -137,6 +138,19 @@ def test_locate_says_what_was_read_from_another_group(landed: Make, capsys: Capt
     _, text = ran(capsys, "locate", made.file, "clicks", "0", "12")
 
     assert "its range was read from what backup has landed, as Kafka had lost it" in text
+
+
+def test_locate_sees_that_a_topic_was_created_again_after_the_last_snapshot(
+    landed: Make, capsys: Captured
+) -> None:
+    made = landed("Json")
+    made.sample.applied().open(generation=2).snapshot().roll().snapshot()
+    assert "was landed by the COMMIT in slot 2" in ran(capsys, "locate", made.file, *CLICK)[1]
+
+    made.sample.drop(TP)
+    made.sample.add(TP)
+
+    assert "offset 7 is not landed yet" in ran(capsys, "locate", made.file, *CLICK)[1]
 
 
 def test_locate_reports_what_is_not_landed(made: Landed, capsys: Captured) -> None:
