@@ -331,6 +331,8 @@ class PayloadBackup:
 
     def _compared(self, slice_: Slice, objects: Sequence[Examined]) -> Iterator[Examined]:
         tp = slice_.topic_partition
+        # The backup has the last topic of this name, which may have been created again since.
+        self._reader.topic_ids = {tp: objects[0].scope.topic_id}
         try:
             partitioner = self._partitioners.for_topic(tp.topic)
             today = rows_today(partitioner, tp, self._reader.read(slice_))

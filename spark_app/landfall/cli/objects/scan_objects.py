@@ -13,6 +13,7 @@ from landfall.ledger import State
 from landfall.ledger.effects import (
     Effect,
     LettersReplayed,
+    LifetimeBegan,
     ObjectsReplaced,
     RangeLanded,
     effects,
@@ -67,12 +68,15 @@ class InScope(DecidedObject):
         origin: the parts of its name.
         is_whole: its COMMIT names all that was landed of its range, and nothing has changed since:
             no object was given up or replaced, and no dead letters were replayed.
+        topic_id: of the topic that it was landed of, which distinguishes it from a later one of the
+            same name.
     """
 
     time: str
     ranges: tuple[Slice, ...]
     origin: Origin
     is_whole: bool = False
+    topic_id: str = ""
 
 
 def objects_in_scope(
@@ -91,11 +95,15 @@ def objects_in_scope(
     is_corrected = state.totals.lost_objects or state.totals.replayed
     by = corrections(opened.records(), through) if is_corrected else Corrections()
     changed = {*retired, *by.lost, *by.replays}
+    topic_ids = dict[TopicPartition, str]()
     for record in opened.records():
         seq, time = record.header.seq, record.header.time
         if seq > through:
             continue
-        found = [entry for effect in effects(record) for entry in _named(opened, effect, lists)]
+        said = effects(record)
+        begun = (effect for effect in said if isinstance(effect, LifetimeBegan))
+        topic_ids |= {effect.topic_partition: effect.entry.topic_id for effect in begun}
+        found = [entry for effect in said for entry in _named(opened, effect, lists)]
         if not found or not window.has_time(time):
             continue
         for landed, ranges, of_commit in found:
@@ -111,6 +119,7 @@ def objects_in_scope(
                     ranges=ranges,
                     origin=origin,
                     is_whole=is_whole,
+                    topic_id=topic_ids.get(TopicPartition(origin.topic, origin.partition), ""),
                 )
 
 

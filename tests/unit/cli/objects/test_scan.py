@@ -9,7 +9,9 @@ import yaml
 
 from landfall.api.contract import ExitCode
 from landfall.cli import main
+from landfall.ledger.entries import Entry
 from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.records import Add
 from landfall.store.file import FileStore
 from tests.support.driver.slice_landing import TP, click
 from tests.support.ledger.landed_group import SEQUENCE_FILES, Backup, merge_of
@@ -194,6 +196,28 @@ def test_what_the_backup_does_not_hold_is_not_compared(
 
     assert scene.scan("--backup", str(backup.file)) == ExitCode.OK
     assert "clicks/3[40, 100) is not compared: clicks/dt=2025-11-21/" in capsys.readouterr().err
+
+
+def test_objects_of_a_former_topic_are_not_compared_with_the_one_that_was_created_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "backup").mkdir()
+    backup, scene = Scene(tmp_path / "backup/root", SEQUENCE_FILES), Scene(tmp_path / "root")
+    again = [(o, click(99 - o, hour=o // 50)[1]) for o in range(100)]
+    for group in (backup, scene):
+        sample = group.landed.sample
+        sample.drop(TP)
+        group.landed.open(generation=2).log[TP] = again
+        entries = (Entry(TP, "new", 0),)
+        sample.append(lambda h, entries=entries: Add(header=h, entries=entries))
+        group.landed.land(0, 40, 100).settle()
+
+    assert scene.scan("--backup", str(backup.file)) == ExitCode.OK
+
+    shown = capsys.readouterr()
+    assert "scanned 6 objects with 200 rows: nothing is wrong" in shown.out
+    assert "clicks/3[0, 40) is not compared: clicks/3: shop has landed another" in shown.err
+    assert "its id is new, not id" in shown.err.replace("\n", " ")
 
 
 def test_what_was_given_up_is_not_scanned(
