@@ -62,8 +62,13 @@ class LandedAgainNow:
     @property
     def slices(self) -> Iterator[LandedSlice]:
         """Those that count, by topic partition and offset."""
+        return (again_slice.landed for again_slice in self.with_slots)
+
+    @property
+    def with_slots(self) -> Iterator[AgainSlice]:
+        """The same, each with the slot of its REPLACE."""
         for life in sorted(self._slices):
-            yield from (again_slice.landed for again_slice in self._slices[life])
+            yield from self._slices[life]
 
     def replaced_by(self, slot: int, piece: Slice) -> int | None:
         """The slot of the backfill that landed a slice of this COMMIT again; None for none."""

@@ -6,8 +6,9 @@ independently of the writer, but it reads only the stores and formats that it kn
 """
 
 import argparse
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from types import MappingProxyType
 
 import msgspec
 from rich.console import Console
@@ -24,6 +25,7 @@ from landfall.checks.coverage import (
     miscounted_parts,
 )
 from landfall.checks.payloads import Comparison, compare
+from landfall.checks.topic_ids import TopicIds
 from landfall.cli.group_store import GroupStore, explain_kafka, map_concurrently
 from landfall.cli.objects import read_back
 from landfall.cli.objects.replaced_objects import ReplaceChanges, changed
@@ -32,7 +34,7 @@ from landfall.cli.text.meter import Progress, advancing, silent
 from landfall.errors import Reason, Stalled
 from landfall.lane.expired_letters import read_expired
 from landfall.lane.replacements import read_replaced
-from landfall.ledger import State
+from landfall.ledger import Add, State, decode
 from landfall.ledger.effects import RangeLanded, decided_slices, effects, replaces
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import TopicPartition
@@ -82,9 +84,15 @@ def verify(arguments: argparse.Namespace) -> ExitCode:
     _require_ledger(opened, arguments.topics)
     reader = _kafka_reader(opened, arguments.topics) if arguments.kafka else None
     backup = _backup_reader(opened) if reader else None
+    topic_ids = _topic_ids(opened) if reader else {}
     with advancing("verify", "objects") as progress:
         result = examine(
-            opened=opened, topics=arguments.topics, reader=reader, backup=backup, progress=progress
+            opened=opened,
+            topics=arguments.topics,
+            reader=reader,
+            backup=backup,
+            topic_ids=topic_ids,
+            progress=progress,
         )
     if arguments.json:
         console.out().print(_json(result), markup=False)
@@ -132,6 +140,18 @@ def _kafka_reader(opened: GroupStore, topics: Collection[str]) -> Reader:
     return KafkaReader(kafka_properties(group), group.spec.tuning.read_timeout)
 
 
+def _topic_ids(opened: GroupStore) -> Mapping[str, str]:
+    """The ids that the topics of the ledger have in Kafka now, as far as it describes them."""
+    from landfall.source.kafka import KafkaLog  # noqa: PLC0415  # as above
+
+    state = opened.lane.read()
+    log = KafkaLog(opened.group)
+    try:
+        return log.describe({tp.topic for tp in (*state.members, *state.retired)}).ids
+    finally:
+        log.close()
+
+
 def _backup_reader(opened: GroupStore) -> Reader | None:
     """Return a reader of ranges lost in Kafka, from the spec's backup; None without one."""
     source = opened.group.spec.source
@@ -148,12 +168,14 @@ def _lands_other_bytes(spec: GroupSpec) -> bool:
     return bool(spec.transforms or is_typed or becomes_json or spec.output.format == "Avro")
 
 
-def examine(
+def examine(  # noqa: PLR0913  # what is compared, and with what
     opened: GroupStore,
     topics: Iterable[str] = (),
+    *,
     reader: Reader | None = None,
     backup: Reader | None = None,
     progress: Progress | None = None,
+    topic_ids: Mapping[str, str] = MappingProxyType({}),
 ) -> VerifyResult:
     """Read every object of the COMMITs that are visible and compare it with what was committed.
 
@@ -167,6 +189,8 @@ def examine(
         reader: also compares the payloads with the records it reads.
         backup: reads records that Kafka had lost; None to skip them.
         progress: is called with the number of objects that are read.
+        topic_ids: of the topics that ``reader`` reads. Ranges of a topic of the same name that was
+            deleted count as ranges that Kafka no longer holds.
     """
     progress = progress or silent("verify", "objects")
     result = VerifyResult()
@@ -174,15 +198,15 @@ def examine(
     state = opened.seen_state()
     replaced = replace(changed(opened, state), expired=_expired_letters(opened))
     progress.total = None if wanted else state.totals.present_objects
+    own_ids = _own_ids(opened, state) if topic_ids else TopicIds()
     done = 0
 
-    def read(each: tuple[int, Corrected]) -> tuple[Corrected, list[ReadBack | str]]:
-        slot, found = each
-        return found, [_read(opened, o, slot) for o in found.landed.objects]
+    def read(each: _Applied) -> tuple[_Applied, list[ReadBack | str]]:
+        return each, [_read(opened, o, each.with_spec) for o in each.found.landed.objects]
 
     slices = _applied(opened=opened, state=state, wanted=wanted, result=result, replaced=replaced)
-    for slice_, outcomes in map_concurrently(read, slices):
-        landed, tp = slice_.landed, slice_.landed.piece.topic_partition
+    for applied, outcomes in map_concurrently(read, slices):
+        landed, tp = applied.found.landed, applied.found.landed.piece.topic_partition
         progress(done := done + len(outcomes))
         result.faults += [fault for fault in outcomes if isinstance(fault, str)]
         objects = [read_object for read_object in outcomes if isinstance(read_object, ReadBack)]
@@ -190,8 +214,10 @@ def examine(
         if len(objects) == len(outcomes):
             result.faults += miscounted_parts(landed, objects)
         if reader:
+            own_id = own_ids.of(tp, applied.slot)
+            is_there = topic_ids.get(tp.topic, own_id) == own_id
             source = backup if landed.read_from else reader
-            comparison = _compare(opened, source, slice_, objects)
+            comparison = _compare(opened, source if is_there else None, applied.found, objects)
             result.comparison = (result.comparison or Comparison()) + comparison
     known = {o.upload.key for landed in replaced.again.slices for o in landed.objects}
     known |= replaced.expired
@@ -200,6 +226,15 @@ def examine(
     new = (object_ for _, object_ in progress.over(numbered, position=lambda each: each[0]))
     _examine_new(opened, wanted, new, result)
     return result
+
+
+def _own_ids(opened: GroupStore, state: State) -> TopicIds:
+    """The ids of the topics that the group has landed."""
+    found = TopicIds()
+    for seq, body in opened.lane.bodies_of(state, (Add,)):
+        for effect in effects(decode(seq, body)):
+            found.take(effect)
+    return found
 
 
 def _examine_new(
@@ -244,13 +279,22 @@ def _compare(
         return Comparison(slices_gone=1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Applied:
+    """A slice whose objects must be visible, the slot that landed it, and one with its spec."""
+
+    slot: int
+    with_spec: int
+    found: Corrected
+
+
 def _applied(
     opened: GroupStore,
     state: State,
     wanted: frozenset[str],
     result: VerifyResult,
     replaced: ReplaceChanges,
-) -> Iterator[tuple[int, Corrected]]:
+) -> Iterator[_Applied]:
     """The slices whose objects must be visible, with the slots that landed them.
 
     COMMITs after them are counted in the result.
@@ -273,9 +317,11 @@ def _applied(
             if (slot := again.replaced_by(effect.slot, s.piece)) is not None:
                 result.faults += _staying(found, slot)
             elif _is_wanted(wanted, s):
-                yield effect.slot, found
+                yield _Applied(effect.slot, effect.slot, found)
     last = state.applied_through
-    yield from ((last, corrected(s, by)) for s in again.slices if _is_wanted(wanted, s))
+    for again_slice in again.with_slots:
+        if _is_wanted(wanted, again_slice.landed):
+            yield _Applied(again_slice.slot, last, corrected(again_slice.landed, by))
 
 
 def _expired_letters(opened: GroupStore) -> frozenset[str]:

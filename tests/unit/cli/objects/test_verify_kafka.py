@@ -10,8 +10,11 @@ from landfall.cli import main
 from landfall.cli.group_store import GroupStore
 from landfall.cli.objects.verify import examine
 from landfall.errors import Reason, Stalled
+from landfall.ledger.entries import Entry
 from landfall.ledger.offsets import Slice
+from landfall.ledger.records import Add
 from landfall.pipeline.records import Records, filled
+from tests.support.ledger.sample_ledger import SampleLedger
 from tests.unit.cli.conftest import TP, Landed
 
 
@@ -52,6 +55,19 @@ def test_expired_slices_are_counted_separately(opened: GroupStore) -> None:
     result = examine(opened, reader=Kafka(expired_before=5))
 
     assert (result.comparison, result.is_whole) == (Comparison(15, slices_gone=1), True)
+
+
+def test_ranges_of_a_topic_that_was_created_again_are_gone(opened: GroupStore) -> None:
+    sample = SampleLedger(opened.store, extension=".json")
+    sample.state = opened.lane.read()
+    sample.open(generation=2).drop(TP)
+    entry = Entry(TP, "new", 0)
+    sample.append(lambda h: Add(header=h, entries=(entry,)))
+    sample.shown()
+
+    result = examine(opened, reader=Kafka({3: b"of another topic"}), topic_ids={"clicks": "new"})
+
+    assert (result.comparison, result.is_whole) == (Comparison(slices_gone=2), True)
 
 
 def test_what_kafka_had_lost_is_compared_with_what_another_group_landed(
