@@ -43,7 +43,7 @@ CREATE TABLE visible (key TEXT PRIMARY KEY, size INTEGER, basename TEXT,
                       generation INTEGER) WITHOUT ROWID;
 CREATE INDEX by_basename ON visible (basename);
 CREATE TABLE lifetimes (topic TEXT, partition INTEGER, lifetime INTEGER, topic_id TEXT,
-                        start INTEGER, generation INTEGER,
+                        start INTEGER, generation INTEGER, slot INTEGER,
                         PRIMARY KEY (topic, partition, lifetime)) WITHOUT ROWID;
 CREATE TABLE ranges (topic TEXT, partition INTEGER, lifetime INTEGER, start INTEGER, until INTEGER,
                      slot INTEGER, filtered INTEGER, counted INTEGER, objects TEXT, parts TEXT);
@@ -446,7 +446,7 @@ class Inventory:
         match record["type"]:
             case "ADD":
                 for entry in record["entries"]:
-                    self._add_lifetime(entry)
+                    self._add_lifetime(slot, entry)
             case "COMMIT":
                 for landed in record["slices"]:
                     self._add_landed(slot, landed)
@@ -458,14 +458,13 @@ class Inventory:
             case _:
                 pass
 
-    def _add_lifetime(self, entry: Any) -> None:
+    def _add_lifetime(self, slot: int, entry: Any) -> None:
         tp = entry["topic_partition"]
         query = "SELECT count(*) FROM lifetimes WHERE (topic, partition) = (?, ?)"
         lifetime = self._rows.execute(query, (tp["topic"], tp["partition"])).fetchone()[0]
         row = (tp["topic"], tp["partition"], lifetime, entry["topic_id"], entry["start"])
-        self._rows.execute(
-            "INSERT INTO lifetimes VALUES (?, ?, ?, ?, ?, ?)", (*row, self._generation)
-        )
+        query = "INSERT INTO lifetimes VALUES (?, ?, ?, ?, ?, ?, ?)"
+        self._rows.execute(query, (*row, self._generation, slot))
 
     def _add_landed(self, slot: int, landed: Any) -> None:
         keys = sorted(o["upload"]["key"] for o in landed["objects"])

@@ -315,23 +315,28 @@ class LedgerReplacements:
             )
 
     def _range_of(self, landed: ListedObject) -> RangeName | None:
-        """The range of a COMMIT's or REPLAY's object: the COMMIT's, or the range of its offsets."""
+        """The range of a COMMIT's or REPLAY's object: the COMMIT's, or the range of its offsets.
+
+        No range names what a REPLAY has landed: it is of the lifetime of then.
+        """
         topic, partition = topic_partition(landed.key)
         found = None
         lifetimes = self._rows.execute(
-            "SELECT lifetime FROM lifetimes WHERE (topic, partition) = (?, ?) ORDER BY 1",
-            (topic, partition),
+            "SELECT lifetime, slot < (SELECT slot FROM named WHERE key = ?) FROM lifetimes "
+            "WHERE (topic, partition) = (?, ?) ORDER BY 1",
+            (landed.key, topic, partition),
         )
-        for (lifetime,) in lifetimes.fetchall():
+        for lifetime, has_begun in lifetimes.fetchall():
             row = self._rows.execute(
                 "SELECT start, until, objects FROM ranges WHERE (topic, partition, lifetime) = "
                 "(?, ?, ?) AND start <= ? AND objects IS NOT NULL ORDER BY start DESC LIMIT 1",
                 (topic, partition, lifetime, landed.first_offset),
             ).fetchone()
             if row and landed.last_offset < row[1]:
-                found = RangeName(topic, partition, lifetime, row[0])
+                name = RangeName(topic, partition, lifetime, row[0])
                 if landed.key in msgspec.json.decode(row[2], type=list[str]):
-                    break
+                    return name
+                found = name if has_begun else found
         return found
 
     # -------------------------------------------------------------------------------- objects

@@ -12,6 +12,7 @@ from landfall.ledger import Drop, Purpose, Retired
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.replace.replacement_lists import ReplacementList
+from landfall.ledger.task_results import DecidedObject
 from landfall_audit import FaultKind, Unchecked
 from landfall_audit.buckets import open_buckets
 from landfall_audit.checks.inspection import inspect
@@ -239,6 +240,28 @@ def test_rows_of_a_topic_that_was_recreated_are_not_confused(
         "found": 10,
         "unchecked": {Unchecked.GONE: 10},
     }
+
+
+def test_merged_rows_of_a_replay_are_of_the_topic_before_it_was_recreated(tmp_path: Path) -> None:
+    landed = Landed(tmp_path / "root")
+    replay(landed, [3, 4])
+    again = DecidedObject(5, [*landed.sample.landed.values()][-1])
+    landed.sample.open(generation=2)
+    landed.land(10, 12)
+    later = DecidedObject(8, [*landed.sample.landed.values()][-1])
+    landed.sample.open(generation=3).drop(TP)
+    landed.sample.add(TP)
+    landed.land(0, 10)
+    landed.sample.open(generation=3)
+    objects = [(old.slot, old.landed) for old in (again, later)]
+    merge = Merge.of(landed.sample, objects).record().complete()
+    for each in merge.retire:
+        (landed.root / each.landed.upload.key).unlink()
+    landed.sample.shown()
+
+    found = landed.audit(GeneratedLog(10, message))
+
+    assert ([*map(str, found.faults)], found.is_whole) == ([], True)
 
 
 def test_what_is_brought_back_must_be_a_copy(lines: Hour) -> None:
