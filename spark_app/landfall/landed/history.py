@@ -303,20 +303,34 @@ class History:
             yield from (e.at for e in reversed(index) if e.begins)
 
     def _end(self, tp: TopicPartition, began: int, ended: int) -> int:
-        """Where a life ended that is over: the end of the last range that it landed."""
+        """Where a life ended that is over: the end of the last range that it landed or skipped."""
         life = Life(topic_id="", start=0, end=0, committed=0, began=began, ended=ended)
-        ends = [0, *(e.end for e in self._live.get(tp, ()) if _is_within(e, life))]
+        end = self._last_end(tp, life, self._live.get(tp, ()))
         by_first = {rolled.first: rolled for rolled in self.state.segments}
-        for entry in self._catalog(tp):
+        for entry in sorted(self._catalog(tp), key=_end_of, reverse=True):
             rolled = by_first[entry.at]
-            if rolled.last <= began or rolled.first >= ended:
-                continue
-            if rolled.first > began and rolled.last < ended:
-                ends.append(entry.end)
-            else:  # another life is in it, too
+            if entry.end > end and rolled.last > began and rolled.first < ended:
                 index = self._segment(rolled.key).index(tp)
-                ends += [e.end for e in index if _is_within(e, life)]
-        return max(ends)
+                end = max(end, self._last_end(tp, life, index))
+        return end
+
+    def _last_end(self, tp: TopicPartition, life: Life, entries: Iterable[SegmentEntry]) -> int:
+        """The end of the last range among these that was landed or skipped in a life; or 0.
+
+        What is replaced meanwhile may be of a former life, whose offsets were greater.
+        """
+        own = (entry for entry in entries if _is_within(entry, life))
+        for entry in sorted(own, key=_end_of, reverse=True):
+            said = effects(self.record(entry.at), tp)
+            passed = (effect for effect in said if isinstance(effect, RangeLanded | RangeSkipped))
+            pieces = [effect.piece for effect in passed if effect.piece.topic_partition == tp]
+            if entry.end in (piece.offsets.end for piece in pieces):
+                return entry.end
+        return 0
+
+
+def _end_of(entry: SegmentEntry) -> int:
+    return entry.end
 
 
 def _is_within(entry: SegmentEntry, life: Life) -> bool:

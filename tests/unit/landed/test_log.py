@@ -11,11 +11,11 @@ from landfall.landed.history import History
 from landfall.landed.log import LandedLog
 from landfall.lane import Lane
 from landfall.ledger import Drop
-from landfall.ledger.offsets import TopicPartition
+from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.source import Bound, Topic
 from landfall.store.memory import MemoryStore
 from tests.support.driver.slice_landing import TP, click
-from tests.support.ledger.landed_group import PARQUET, Backup, within
+from tests.support.ledger.landed_group import PARQUET, Backup, carry_out, merge_of, within
 from tests.support.ledger.sample_ledger import GROUP, LANE
 
 ROWS = [click(o) for o in range(200)]
@@ -109,6 +109,23 @@ def test_a_topic_that_was_created_again_is_the_last_one() -> None:
         assert offsets(log, Bound.LOG_START, FIRST) == [5]
         assert offsets(log, Bound.END, FIRST) == [12]
         assert landed.read(5, 12, FIRST) == within(ROWS, 5, 12)
+
+
+def test_a_dropped_topic_ends_with_its_last_range_though_rows_of_a_former_life_are_merged() -> None:
+    landed = Backup({TP: ROWS}).land(0, 50, 100).settle()
+    landed.sample.drop(TP)
+    landed.open(generation=2).sample.add(TP)
+    landed.land(0, 10, 20).settle()
+    whole = Slice(TP, OffsetRange(0, 100))
+    carry_out(landed, merge_of(landed, generation=1), slices=(whole,))
+    landed.sample.drop(TP)
+    landed.settle()
+
+    for is_rolled in (False, True):
+        if is_rolled:
+            landed.roll()
+        assert offsets(log_of(landed.store), Bound.END, TP) == [20]
+        assert landed.read(0, 20) == within(ROWS, 0, 20)
 
 
 def test_ranges_are_found_in_segments_and_behind_them() -> None:
