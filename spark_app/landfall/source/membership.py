@@ -281,16 +281,18 @@ def _of_expired(source: Source, expired: Mapping[TopicPartition, OffsetRange]) -
         return SourceChecks((), {}, (), expired)
     if source.skips_lost_ranges:
         return SourceChecks(tuple(Slice(tp, lost) for tp, lost in expired.items()), {}, ())
-    return SourceChecks((), _stalled(expired), ())
+    return SourceChecks((), _stalled(source, expired), ())
 
 
-def _stalled(expired: Mapping[TopicPartition, OffsetRange]) -> dict[TopicPartition, Stalled]:
+def _stalled(
+    source: Source, expired: Mapping[TopicPartition, OffsetRange]
+) -> dict[TopicPartition, Stalled]:
+    what, remedy = "expired before they were landed", "onDataLoss: SkipAndRecord would skip them"
+    if source.landed:
+        what = f"were not landed before {source.landed.group} began again after them"
+        remedy = "`landfall skip` records the loss and continues after them"
     return {
-        tp: Stalled(
-            Reason.DATA_LOSS,
-            f"{tp}: offsets {lost} expired before they were landed; "
-            "onDataLoss: SkipAndRecord would skip them",
-        )
+        tp: Stalled(Reason.DATA_LOSS, f"{tp}: offsets {lost} {what}; {remedy}")
         for tp, lost in expired.items()
     }
 

@@ -189,6 +189,19 @@ def test_expired_offsets_block_with_the_exact_range() -> None:
     assert "offsets [5, 8) expired" in str(found)
 
 
+def test_what_another_group_began_after_is_skipped_by_a_decision_alone() -> None:
+    landed = Source.model_validate(
+        {"landed": {"group": "backup", "url": "s3://backup/raw", "topics": ["a"]}}
+    )
+
+    found = check_source(state(a0=(5, "id", 1)), landed, {A0: Watermarks(8, 20)}).blocked[A0]
+
+    assert str(found) == (
+        "a/0: offsets [5, 8) were not landed before backup began again after them; "
+        "`landfall skip` records the loss and continues after them"
+    )
+
+
 def test_expired_offsets_become_a_hole_when_the_spec_allows() -> None:
     found = check_source(
         state(a0=(5, "id", 1)), kafka(onDataLoss="SkipAndRecord"), {A0: Watermarks(8, 20)}
