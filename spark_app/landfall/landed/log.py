@@ -28,6 +28,7 @@ class LandedLog:
         self._landed = landed
         self._history = history
         self._landed_by = LandedBy(history, landed.field)
+        self._topic_ids: dict[str, str] = {}  # of the topics that were found last
 
     def topics(self, known: Collection[str] = ()) -> FoundTopics:
         """The topics that the other group has landed, and this one selects.
@@ -47,13 +48,21 @@ class LandedLog:
         return self._found(names)
 
     def offsets(self, tps: Collection[TopicPartition], bound: Bound) -> FoundOffsets:
-        """Where landing began, or up to where everything is visible."""
+        """Where landing began, or up to where everything is visible.
+
+        A topic partition that was landed of a former topic only is none of the newest one's.
+        """
         if bound is Bound.END:
             self._follow()
         lives = self._history.lives(tps)
         is_start = bound is Bound.LOG_START
         return FoundOffsets(
-            {tp: life.start if is_start else life.end for tp, life in lives.items()}, {}
+            {
+                tp: life.start if is_start else life.end
+                for tp, life in lives.items()
+                if life.topic_id == self._topic_ids.get(tp.topic, life.topic_id)
+            },
+            {},
         )
 
     def offsets_at(
@@ -98,8 +107,9 @@ class LandedLog:
         for tp, life in self._history.lives(wanted).items():
             lives.setdefault(tp.topic, {})[tp.partition] = life
         denied = {topic: why for topic in sorted(lives) if (why := self._why_denied(topic))}
-        topics = (_topic(name, lives[name]) for name in sorted(lives) if name not in denied)
-        return FoundTopics(tuple(topics), denied)
+        topics = tuple(_topic(name, lives[name]) for name in sorted(lives) if name not in denied)
+        self._topic_ids |= {topic.name: topic.topic_id for topic in topics}
+        return FoundTopics(topics, denied)
 
     def _why_denied(self, topic: str) -> Stalled | None:
         try:

@@ -111,6 +111,21 @@ def test_a_topic_that_was_created_again_is_the_last_one() -> None:
         assert landed.read(5, 12, FIRST) == within(ROWS, 5, 12)
 
 
+def test_a_partition_that_a_topic_had_before_it_was_created_again_is_none_of_its_own() -> None:
+    landed = backup()
+    landed.land(0, 10, 20, tp=FIRST).land(0, 30, tp=SECOND).settle()
+    landed.sample.drop(FIRST, SECOND)
+    landed.open(generation=2)
+    entries = ledger.Entry(FIRST, "another", 0), ledger.Entry(LATE, "another", 0)
+    landed.sample.append(lambda h: ledger.Add(header=h, entries=entries))
+    landed.land(0, 12, tp=FIRST).settle()
+    log = log_of(landed.store)
+
+    assert log.topics().topics[0] == Topic("clicks", "another", 3)
+    assert offsets(log, Bound.LOG_START, FIRST, SECOND, LATE) == [0, None, 0]
+    assert offsets(log, Bound.END, FIRST, SECOND, LATE) == [12, None, 0]
+
+
 def test_a_dropped_topic_ends_with_its_last_range_though_rows_of_a_former_life_are_merged() -> None:
     landed = Backup({TP: ROWS}).land(0, 50, 100).settle()
     landed.sample.drop(TP)
