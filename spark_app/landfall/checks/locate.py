@@ -8,6 +8,7 @@ from landfall.ledger.effects import (
     Effect,
     LettersReplayed,
     LifetimeBegan,
+    LifetimeEnded,
     ObjectGivenUp,
     ObjectsReplaced,
     RangeLanded,
@@ -40,9 +41,13 @@ class BeforeStart:
 
 @dataclass(frozen=True, slots=True)
 class NotLanded:
-    """The offset is not landed yet; ``checkpoint`` is the next offset to land."""
+    """The offset is not landed yet; ``checkpoint`` is the next offset to land.
+
+    If the topic partition has left, ``left`` is the slot of the DROP; -1 if it is a member.
+    """
 
     checkpoint: int
+    left: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,8 @@ def find_offset(records: Iterable[Record], tp: TopicPartition, offset: int) -> O
             case LifetimeBegan(entry=entry) if entry.topic_partition == tp:
                 is_before = offset < entry.start
                 state = BeforeStart(entry.start) if is_before else NotLanded(entry.start)
+            case LifetimeEnded(slot=slot, topic_partition=left) if left == tp:
+                state = replace(state, left=slot) if isinstance(state, NotLanded) else state
             case RangeSkipped(piece=piece) if piece.topic_partition == tp:
                 state = _passed(state, piece.offsets, offset, SkippedOffset(effect.slot, effect))
             case RangeLanded(landed=landed) if landed.piece.topic_partition == tp:

@@ -203,6 +203,13 @@ def _without_objects(
                 "before-start",
                 f"{tp} offset {offset} lies before the start: landing began at {start}",
             )
+        case NotLanded(checkpoint, left) if left >= 0:
+            return OffsetLocation(
+                "not-landed",
+                f"{tp} offset {offset} is not landed: the topic partition left at offset "
+                f"{checkpoint}, by the DROP in slot {left}; `landfall reset` lets it enter again",
+                left,
+            )
         case NotLanded(checkpoint):
             return OffsetLocation(
                 "not-landed",

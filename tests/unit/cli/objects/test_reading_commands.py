@@ -153,6 +153,19 @@ def test_locate_sees_that_a_topic_was_created_again_after_the_last_snapshot(
     assert "offset 7 is not landed yet" in ran(capsys, "locate", made.file, *CLICK)[1]
 
 
+def test_locate_says_that_a_topic_partition_has_left(made: Landed, capsys: Captured) -> None:
+    made.sample.open().drop(TP)
+
+    landed = ran(capsys, "locate", made.file, *CLICK)[1]
+    beyond = ran(capsys, "locate", made.file, "clicks", "0", "25")[1]
+
+    assert "was landed by the COMMIT in slot 2" in landed
+    assert beyond == (
+        "clicks/0 offset 25 is not landed: the topic partition left at offset 25, by the DROP in "
+        "slot 6; `landfall reset` lets it enter again\n"
+    )
+
+
 def test_locate_reports_what_is_not_landed(made: Landed, capsys: Captured) -> None:
     def fate(topic: str, offset: int) -> str:
         return str(
