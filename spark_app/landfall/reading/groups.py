@@ -158,8 +158,9 @@ class LandedGroup:
         if tail:
             return self._with_tail(topic, slot, after, choice)
         through = self.slot
-        if slot is not None and not -1 <= slot <= through:
-            raise ValueError(f"slot {slot} is not in the ledger, whose last is {through}")
+        for named in (after, slot):
+            if named is not None and not -1 <= named <= through:
+                raise _no_slot(named, through)
         if topic not in self._files and through >= 0:
             self._check_topic(topic)
         return self._landed(topic, slot, after, choice)
@@ -229,7 +230,8 @@ class LandedGroup:
         from landfall.reading.tail_plan import plan_tail  # noqa: PLC0415
 
         # The ledger first: what lands from here on is in Kafka still, and so in the tail.
-        _ = self.slot
+        if after > (through := self.slot):
+            raise _no_slot(after, through)
         if topic not in self._files and not group.spec.source.selects(topic):
             self._check_topic(topic)
         state = self._follower.state
@@ -332,7 +334,7 @@ class LandedGroup:
         found = list[File]()
         through = after
         given = after
-        for stretch in self._ahead.stretches(after):
+        for stretch in self._stretches(after):
             self._made_by.opens.take(self._ahead.opens)
             own = [o for o in stretch.objects if _topic(o) == topic]
             if not all(map(self._is_known, own)):
@@ -344,6 +346,20 @@ class LandedGroup:
                 found, given = [], through
         if through > given:
             yield through, tuple(found)
+
+    def _stretches(self, after: int) -> Iterator[Stretch]:
+        """Yield the stretches after a slot that a reader has reached.
+
+        Raises:
+            ValueError: the ledger has no such slot.
+            Stalled, Retry: as ``scan``.
+        """
+        try:
+            yield from self._ahead.stretches(after)
+        except Stalled as stalled:
+            if stalled.reason is not Reason.LEDGER_BEHIND:
+                raise
+            raise _no_slot(after, self._ahead.state.seq) from stalled
 
     def _times(self, file: File) -> PartitionTimes:
         return self._made_by.times(file.spec, file.name.topic)
@@ -442,6 +458,10 @@ def _owner(store: Store, output: Output) -> str:
             Reason.SPEC_INVALID,
             f"{output.url}: no group has landed here: there is no {object_names.owner_key()}",
         ) from None
+
+
+def _no_slot(slot: int, last: int) -> ValueError:
+    return ValueError(f"slot {slot} is not in the ledger, whose last is {last}")
 
 
 def _topic(visible: VisibleObject) -> str:

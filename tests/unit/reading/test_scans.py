@@ -88,6 +88,18 @@ def test_a_slot_that_is_not_there_yet_is_refused(landed: Readable) -> None:
         landfall.open(landed.url).scan("clicks", slot=last + 1)
 
 
+def test_a_reader_that_is_ahead_of_the_ledger_has_read_another_one(landed: Readable) -> None:
+    last = landed.land(CLICKS, (FIRST, rows(0, 1))).settle()
+    opened = landfall.open(landed.url)
+    refused = rf"slot {last + 1} is not in the ledger, whose last is {last}"
+
+    with pytest.raises(ValueError, match=refused):
+        opened.scan("clicks", after=last + 1)
+    with pytest.raises(ValueError, match=refused):
+        next(opened.follow("clicks", last + 1, 1))
+    assert opened.scan("clicks", after=last).rows == 0
+
+
 def test_a_topic_that_the_ledger_does_not_have_is_refused(landed: Readable) -> None:
     landed.land(CLICKS, (FIRST, rows(0, 1))).settle()
     opened = landfall.open(landed.url)
