@@ -138,23 +138,25 @@ class History:
 
         A backfill that is promoted is called ``fix``. Rows that are mixed were sorted.
         """
-        retire = [self.now.objects[key] for key in sorted(keys)]
-        key = object_names.renamed(retire[0].key, self.now.slot)
-        sections = tuple(section for each in retire for section in each.sections)
+        (key,) = self.merge_apart(keys, purpose=purpose, undoes=undoes, mixed=mixed)
+        return key
+
+    def merge_apart(
+        self,
+        *groups: Iterable[str],
+        purpose: Purpose = Purpose.COMPACT,
+        undoes: int = -1,
+        mixed: bool = False,
+    ) -> tuple[str, ...]:
+        """Put one object in the place of each group of a folder, and return their keys."""
+        made = [self._merged([self.now.objects[key] for key in sorted(keys)]) for keys in groups]
+        retire = sorted((each for old, _, _ in made for each in old), key=lambda each: each.key)
+        objects = tuple(NewObject(new, sections, mixed) for _, new, sections in made)
+        listed = ReplacementList(tuple(each.decided for each in retire), objects)
+        sections = [section for new in objects for section in new.sections]
         rows = sum(section.rows for section in sections)
-        new = LandedObject(
-            Upload(key, "u", (Part("e", 9),), "t"),
-            ObjectKind.DATA,
-            rows,
-            sections[0].first_offset,
-            sections[-1].last_offset,
-            0,
-        )
-        listed = ReplacementList(
-            tuple(each.decided for each in retire), (NewObject(new, sections, mixed),)
-        )
         header = self.header()
-        named = Replacement("list", "0" * 64, len(retire), rows, 1, rows)
+        named = Replacement("list", "0" * 64, len(retire), rows, len(objects), rows)
         record = ledger.Replace(
             header=header,
             token="t",
@@ -167,9 +169,24 @@ class History:
             undoes=undoes,
         )
         self._take(record, listed)
-        gone = {each.key for each in retire}
-        self.rows = {row: key if was in gone else was for row, was in self.rows.items()}
-        return key
+        where = {each.key: new.upload.key for old, new, _ in made for each in old}
+        self.rows = {row: where.get(was, was) for row, was in self.rows.items()}
+        return tuple(new.upload.key for _, new, _ in made)
+
+    def _merged(
+        self, retire: Sequence[CountingObject]
+    ) -> tuple[Sequence[CountingObject], LandedObject, tuple[Section, ...]]:
+        key = object_names.renamed(retire[0].key, self.now.slot)
+        sections = tuple(section for each in retire for section in each.sections)
+        new = LandedObject(
+            Upload(key, "u", (Part("e", 9),), "t"),
+            ObjectKind.DATA,
+            sum(section.rows for section in sections),
+            sections[0].first_offset,
+            sections[-1].last_offset,
+            0,
+        )
+        return retire, new, sections
 
     @staticmethod
     def _spans(sections: Sequence[Section]) -> tuple[Slice, ...]:

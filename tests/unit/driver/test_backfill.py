@@ -216,6 +216,26 @@ def test_a_merge_of_two_lives_is_refused() -> None:
     assert "left the lane and entered again" in str(refusal(history))
 
 
+@pytest.mark.parametrize("is_both", [False, True])
+def test_a_life_is_landed_again_though_an_earlier_one_was_merged_meanwhile(
+    *, is_both: bool
+) -> None:
+    history = History().add(0).commit(0, ["a"]).commit(0, ["a"])
+    history.drop(0).open(2).add(0, topic_id="another")
+    history.commit(0, ["a"]).commit(0, ["a"]).applied()
+    former, own = (
+        [key for key in sorted(history.now.objects) if key.startswith(f"{A}/{generation}_")]
+        for generation in (1, 2)
+    )
+    merged = history.merge_apart(former, own) if is_both else (history.merge(former),)
+    history.applied()
+
+    found = chosen(history.now, SliceChoice())
+
+    assert ranges(found) == {0: (0, 2)}
+    assert [each.key for each in found.retire] == ([merged[1]] if is_both else own)
+
+
 def test_a_hole_is_not_landed_again() -> None:
     history = History().add(0).commit(0, ["a"]).hole(0, 2).commit(0, ["a"])
     history.applied()

@@ -354,13 +354,13 @@ class LandedNow:
             copied = before.objects if before else ()
             self._before[slot] = _ReplacedRanges(self._swapped(replacing, ranges), retired)
         originals = {unplanned(object_.key): object_ for object_ in copied}
-        former = [object_ for object_ in retired if not self.is_present(object_)]
+        sources = _SourceLives.of(() if listed.made_by else retired)
         for new in listed.objects:
             if not self._is_kept(new):
                 continue
             counting = originals.get(unplanned(new.key))
             if counting is None:
-                counting = self._counting(replacing, new, former)
+                counting = self._counting(replacing, new, sources)
                 counting = replace(counting, since=_since(record, counting, retired))
             else:
                 counting = decided_as(counting, slot, new.landed)
@@ -412,23 +412,64 @@ class LandedNow:
         return gone
 
     def _counting(
-        self, replacing: _Replacing, new: NewObject, former: Iterable[CountingObject]
+        self, replacing: _Replacing, new: NewObject, sources: "_SourceLives"
     ) -> CountingObject:
         slot, lives_then = replacing.record.header.seq, replacing.lives
         name = object_names.origin(self.group, new.key)
-        tps = {TopicPartition(name.topic, section.partition) for section in new.sections}
-        lives = {(tp, lives_then.get(tp, self.lives.get(tp, -1))) for tp in tps}
         made = CountingObject(
             decided=DecidedObject(slot, new.landed),
             topic=name.topic,
             generation=name.generation,
             sections=new.sections,
-            lives=frozenset(lives),
+            lives=frozenset(),
             purpose=replacing.record.purpose,
             is_mixed=new.mixed,
         )
-        before = {life for object_ in former if overlap(made, object_) for life in object_.lives}
-        return replace(made, lives=made.lives | before) if before else made
+        lives = set[_LifeOf]()
+        for section in new.sections:
+            tp = TopicPartition(name.topic, section.partition)
+            then = (tp, lives_then.get(tp, self.lives.get(tp, -1)))
+            lives |= sources.take(made, section) or {then}
+        return replace(made, lives=frozenset(lives))
+
+
+_LifeOf = tuple[TopicPartition, int]
+"""A topic partition, and the slot in which it entered."""
+
+
+@dataclass(frozen=True)
+class _SourceLives:
+    """The lives that sections of replaced objects are of; each section is found once."""
+
+    _found: Mapping[tuple[str, int, int, int], list[tuple[int, frozenset[_LifeOf]]]]
+
+    @classmethod
+    def of(cls, retired: Iterable[CountingObject]) -> "_SourceLives":
+        """The lives of the objects that retire by a REPLACE."""
+        found = defaultdict[tuple[str, int, int, int], list[tuple[int, frozenset[_LifeOf]]]](list)
+        for object_ in retired:
+            for section in object_.sections:
+                own = frozenset(
+                    life for life in object_.lives if life[0].partition == section.partition
+                )
+                found[_place(object_, section)].append((object_.generation, own))
+        return cls(found)
+
+    def take(self, made: CountingObject, section: Section) -> frozenset[_LifeOf]:
+        """The lives of a section of a new object; none if no object that retired has it.
+
+        Objects are merged within their generation, which differs between lives; earlier software
+        may not have done so.
+        """
+        waiting = self._found.get(_place(made, section), [])
+        generations = [generation for generation, _ in waiting]
+        if made.generation in generations:
+            return waiting.pop(generations.index(made.generation))[1]
+        return waiting.pop(0)[1] if waiting else frozenset()
+
+
+def _place(each: CountingObject, section: Section) -> tuple[str, int, int, int]:
+    return each.folder, section.partition, section.first_offset, section.last_offset
 
 
 def _since(record: Replace, made: CountingObject, retired: Iterable[CountingObject]) -> int:
