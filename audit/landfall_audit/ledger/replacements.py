@@ -355,7 +355,7 @@ class LedgerReplacements:
         row = (key, place, new.landed.rows, new.landed.crc32, new.mixed)
         self._rows.execute("INSERT OR IGNORE INTO merged VALUES (?, ?, ?, ?, ?)", row)
         for section in new.sections:
-            old = sources.find(place, section)
+            old = sources.find(key, section)
             if old is None:
                 message = f"slot {record.slot}: no object that retires has the rows of {section}"
                 yield Fault(FaultKind.REPLACED, key, message)

@@ -12,7 +12,7 @@ from landfall.ledger import Drop, Purpose, Retired
 from landfall.ledger.names import object_names
 from landfall.ledger.offsets import OffsetRange, Slice
 from landfall.ledger.replace.replacement_lists import ReplacementList
-from landfall.ledger.task_results import DecidedObject
+from landfall.ledger.task_results import DecidedObject, LandedObject
 from landfall_audit import FaultKind, Unchecked
 from landfall_audit.buckets import open_buckets
 from landfall_audit.checks.inspection import inspect
@@ -240,6 +240,46 @@ def test_rows_of_a_topic_that_was_recreated_are_not_confused(
         "found": 10,
         "unchecked": {Unchecked.GONE: 10},
     }
+
+
+def test_each_merged_object_has_the_rows_of_its_own_generation(tmp_path: Path) -> None:
+    landed = Landed(tmp_path / "root")
+    sample, now = landed.sample, landed.sample.body
+    sample.body = then = lambda offsets: now([offset + 100 for offset in offsets])
+    first = [landed_as(landed, 0, 5), landed_as(landed, 5, 10)]
+    before = Merge.of(sample, first).record()
+    retire(landed, before)
+    late = landed_as(landed, 10, 12)
+    sample.body = now
+    sample.drop(TP)
+    sample.open(generation=2).add(TP)
+    again = [landed_as(landed, 0, 5), landed_as(landed, 5, 10)]
+    sample.shown()
+    own = Merge.of(sample, again)
+    sample.body = then
+    former = Merge.of(sample, [late, (before.slot, before.new.landed)])
+    both = sorted((*former.retire, *own.retire), key=lambda old: old.key)
+    former.retire, former.listed = (*both,), ReplacementList((*both,), (former.new, own.new))
+    retire(landed, former.record())
+
+    found = landed.audit(GeneratedLog(10, message))
+
+    assert ([*map(str, found.faults)], found.is_whole) == ([], True)
+
+
+def landed_as(landed: Landed, start: int, end: int) -> tuple[int, LandedObject]:
+    """Land a range; its slot and its object."""
+    slice_ = landed.sample.land(TP, start, end)
+    landed.sample.commit(slice_)
+    return landed.sample.state.seq, slice_.objects[0]
+
+
+def retire(landed: Landed, merge: Merge) -> None:
+    """Let the new objects take the place of the old ones."""
+    merge.complete()
+    for old in merge.retire:
+        (landed.root / old.key).unlink()
+    landed.sample.shown()
 
 
 def test_merged_rows_of_a_replay_are_of_the_topic_before_it_was_recreated(tmp_path: Path) -> None:
