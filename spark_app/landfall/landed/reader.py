@@ -64,11 +64,20 @@ class LandedReader:
         """The topic ids that topic partitions must have; without one, the topic landed last."""
         self.rules = CURRENT_RULES
         """By which chunks end."""
+        self._must_follow = True
 
     @property
     def group(self) -> str:
         """The name of the other group."""
         return self._history.lane.group
+
+    def begin(self) -> None:
+        """Let the next read see what the other group has landed until then, and its topics.
+
+        A worker keeps its reader. Without this, a range of a topic that was created again since
+        the last bin would be read from the objects of the former topic.
+        """
+        self._must_follow = True
 
     def close(self) -> None:
         """Do nothing: connections to stores need not be closed."""
@@ -114,10 +123,11 @@ class LandedReader:
     def _life(self, slice_: Slice) -> Life:
         """The life of the topic partition, by a ledger that goes as far as the slice."""
         tp, wanted = slice_.topic_partition, self.topic_ids.get(slice_.topic_partition)
-        life = self._history.life(tp)
+        life = None if self._must_follow else self._history.life(tp)
         is_other = wanted is not None and life is not None and life.topic_id != wanted
         if life is None or is_other or life.end < slice_.offsets.end:
             self._history.follow()
+            self._must_follow = False
             life = self._history.life(tp)
         if wanted is not None and (life is None or life.topic_id != wanted):
             raise Stalled(Reason.DATA_LOSS, f"{tp}: {another_topic(self.group, life, wanted)}")

@@ -109,6 +109,8 @@ def land_bin(batch: Batch, slices: Sequence[Slice]) -> tuple[SliceResult, ...]:
         resources.reader.expect(batch.lists)
     else:
         resources.reader.rules = batch.rules
+    if isinstance(resources.reader, LandedReader):
+        resources.reader.begin()
     if isinstance(resources.reader, KafkaReader):
         resources.reader.last_read = dict(batch.last_read)
         resources.reader.expect([slice_ for slice_ in slices if slice_ not in lost])

@@ -8,10 +8,16 @@ import pytest
 from landfall import native
 from landfall.api.spec import parse_group
 from landfall.errors import Reason, Stalled
+from landfall.ledger.entries import Entry
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
-from landfall.ledger.task_results import FailedSlice
+from landfall.ledger.records import Add
+from landfall.ledger.task_results import FailedSlice, LandedSlice
+from landfall.store.file import FileStore
 from landfall.task import Batch, worker
 from landfall.task.worker import land_bin
+from tests.support.driver.slice_landing import TP, click
+from tests.support.ledger.landed_group import SEQUENCE_FILES, Backup
+from tests.support.ledger.sample_ledger import GROUP
 
 SLICES = [Slice(TopicPartition("clicks", p), OffsetRange(0, 10)) for p in range(3)]
 
@@ -105,3 +111,44 @@ def test_an_executor_whose_switch_is_misspelled_fails_every_slice_with_the_reaso
         assert isinstance(result, FailedSlice)
         assert isinstance(result.error, Stalled)
         assert "spec.executor: environment variable LANDFALL_NATIVE" in str(result.error)
+
+
+def test_a_topic_of_another_group_that_was_created_again_is_read_from_the_next_bin_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_cached", [])
+    root, out = tmp_path / "backup", tmp_path / "out"
+    log = {TP: [click(offset) for offset in range(40)]}
+    landed = Backup(log, {**SEQUENCE_FILES, "url": root.as_uri()}, store=FileStore(root))
+    landed.land(0, 40).settle()
+    group = parse_group(
+        {
+            "apiVersion": "landfall.dev/v1alpha1",
+            "kind": "ConsumerGroup",
+            "metadata": {"name": "g"},
+            "spec": {
+                "source": {"landed": {"group": GROUP, "url": root.as_uri(), "topics": ["clicks"]}},
+                "output": {"url": out.as_uri(), "format": "Text", "codec": "None"},
+            },
+        }
+    )
+
+    def rows(end: int) -> list[bytes]:
+        (result,) = land_bin(Batch(group, "token"), [Slice(TP, OffsetRange(0, end))])
+        assert isinstance(result, LandedSlice), result
+        (object_,) = result.objects
+        store = FileStore(out)
+        store.complete(object_.upload)
+        body = store.read(object_.key) or b""
+        store.delete_slots([object_.key])
+        return body.splitlines()
+
+    assert rows(40) == [value for _, value in log[TP]]
+    landed.sample.drop(TP)
+    landed.open(generation=2)
+    entry = Entry(TP, "new", 0)
+    landed.sample.append(lambda h: Add(header=h, entries=(entry,)))
+    landed.log[TP] = [(offset, click(90 - offset)[1]) for offset in range(20)]
+    landed.land(0, 20).settle()
+
+    assert rows(20) == [value for _, value in landed.log[TP]]
