@@ -237,6 +237,8 @@ class LandedGroup:
         state = self._follower.state
         waiting = tuple(self._waiting(state, topic))
         self.tail_source = source = self.tail_source or KafkaSource(group)
+        # As the rows of the tail, what may be landed goes by the file, which may be newer.
+        state = replace(state, generation=max(state.generation, group.spec.generation))
         plan = plan_tail(group.spec.source, topic, state, waiting, source.log())
         landed = self._landed(topic, None, after, choice)
         return replace(landed, tail=Tail(plan, group, source, choice))

@@ -237,6 +237,17 @@ def test_a_topic_that_was_created_again_needs_a_generation() -> None:
     assert halves(group.reader().scan("clicks", tail=True))["tail"] == [*range(10)]
 
 
+def test_a_generation_that_no_driver_runs_yet_has_the_tail_of_the_new_topic() -> None:
+    group = played()
+    group.kafka.log_.ids["clicks"] = "another"
+    spec = group.landed.group.spec.model_copy(update={"generation": 2})
+    group.landed.group = group.landed.group.model_copy(update={"spec": spec})
+
+    scan = group.reader().scan("clicks", tail=True)
+
+    assert halves(scan) == {"landed": [*range(5)], "tail": [*range(10)]}
+
+
 def test_a_topic_that_is_gone_has_no_tail() -> None:
     group = played()
     del group.kafka.log_.partitions["clicks"]
