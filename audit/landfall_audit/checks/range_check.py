@@ -5,7 +5,7 @@ be in mixed rows are only collected, see ``mixed_rows``.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 
@@ -54,6 +54,43 @@ class _Comparison:
         return all(o.offsets is not None for o in self.objects)
 
 
+@dataclass(frozen=True)
+class _RangeReaders:
+    """How the objects of a range are read, and its records compared.
+
+    Attributes:
+        main: of the generation that landed it.
+        by_key: of the generation of each object.
+        by_offset: of the generation that replayed a record; of ``main`` if there is none.
+    """
+
+    main: Readers
+    by_key: Mapping[str, Readers]
+    by_offset: Mapping[int, Readers]
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all formats are supported."""
+        found = (self.main, *self.by_key.values(), *self.by_offset.values())
+        return all(readers.rows is not None for readers in found)
+
+    @property
+    def all_rows(self) -> Sequence[Rows]:
+        """The ways in which rows are read, each once."""
+        found = (self.main, *self.by_key.values(), *self.by_offset.values())
+        return [*{id(readers.rows): readers.rows for readers in found if readers.rows}.values()]
+
+    def rows_of(self, key: str) -> Rows:
+        """How the rows of an object are read."""
+        rows = self.by_key[key].rows
+        assert rows is not None, "is_complete"
+        return rows
+
+    def at(self, offset: int) -> Readers:
+        """How the record at an offset is compared."""
+        return self.by_offset.get(offset, self.main)
+
+
 class RangeCheck:
     """Checks ranges, several at once; pieces of merged objects wait in a file."""
 
@@ -85,15 +122,15 @@ class RangeCheck:
         except CannotCompare as cannot:
             self.leave_unchecked(audited, range_, cannot.why)
             return
-        readers = self._readers.of_range(audited.source[0], range_)
-        reader = readers.rows
-        why_not = audited.why_unchecked(range_) if reader else Unchecked.UNREADABLE
-        if reader is None or why_not is not None:
-            self.leave_unchecked(audited, range_, why_not or Unchecked.UNREADABLE)
-            return
+        own = [key for key in keys if key not in range_.replayed]
         try:
-            own = [key for key in keys if key not in range_.replayed]
-            self._compare(audited, range_, own, (readers, reader))
+            readers = self._readers_of(audited.source[0], range_, own)
+            readable = readers.is_complete
+            why_not = audited.why_unchecked(range_) if readable else Unchecked.UNREADABLE
+            if why_not is not None:
+                self.leave_unchecked(audited, range_, why_not)
+                return
+            self._compare(audited, range_, own, readers)
         except AuditStalled as stalled:
             if stalled.reason is not AuditReason.DATA_LOSS:
                 raise
@@ -101,18 +138,35 @@ class RangeCheck:
         except CannotCompare as cannot:
             self.leave_unchecked(audited, range_, cannot.why)
 
+    def _readers_of(self, topic: str, range_: Range, keys: Sequence[str]) -> _RangeReaders:
+        """How a range is read: by the spec that landed it, and what was replayed by that one's."""
+        named = [*keys, *(piece.key for piece in range_.pieces)]
+        by_offset = dict[int, Readers]()
+        for letters, slot in sorted(range_.replayed.items(), key=lambda item: item[1]):
+            offsets = self._objects.read_letters(letters).offsets
+            found = () if offsets is None else offsets.tolist()
+            by_offset |= dict.fromkeys(found, self._readers.of_slot(topic, slot))
+        return _RangeReaders(
+            self._readers.of_range(topic, range_),
+            {key: self._readers.of_key(topic, key) for key in named if _is_data(key)},
+            by_offset,
+        )
+
     def _compare(
         self,
         audited: AuditedPartition,
         range_: Range,
         keys: Sequence[str],
-        by: tuple[Readers, Rows],
+        readers: _RangeReaders,
     ) -> None:
-        check, (readers, reader) = audited.check, by
-        data = [key for key in keys if not key.startswith("_landfall/")]
-        reads = [self._pool.submit(self._objects.read, key, reader) for key in data]
+        check, every = audited.check, readers.all_rows
+        data = [key for key in keys if _is_data(key)]
+        reads = [self._pool.submit(self._objects.read, key, readers.rows_of(key)) for key in data]
         plain = [piece for piece in range_.pieces if piece.content is Content.PLAIN]
-        pieces = [self._pool.submit(self._merged.piece, piece, reader) for piece in plain]
+        pieces = [
+            self._pool.submit(self._merged.piece, piece, readers.rows_of(piece.key))
+            for piece in plain
+        ]
         letters = [
             check.count(key, self._objects.read_letters(key)) for key in keys if key not in data
         ]
@@ -128,20 +182,23 @@ class RangeCheck:
             landed = _in_order([*zip(data, landed, strict=True)], [*_rows_of(plain, pieces, codes)])
         left_out = range_.filtered + range_.lost + range_.dead_letters_expired
         mixed = [piece for piece in range_.pieces if piece.content is Content.MIXED]
-        payloads = reader.compares_mixed if mixed else reader.hash_of is not None
+        payloads = all(
+            rows_.compares_mixed if mixed else rows_.hash_of is not None for rows_ in every
+        )
         rules = RangeRules(payloads, left_out, audited.compacted)
         compared = _Comparison(records, [*lettered, *landed], rules, codes)
         for wrong_count in wrong_counts(range_, records, compared.objects):
             check.add_fault(Fault(FaultKind.LEDGER, f"slot {range_.slot}", wrong_count))
-        if any(reader.unchecked.values()) and payloads:
+        if any(any(rows_.unchecked.values()) for rows_ in every) and payloads:
             check.result.add_unchecked(sum(len(o.hashes) for o in landed), Unchecked.COLUMNS)
         if mixed:
-            self._compare_mixed(audited, compared, mixed, reader)
+            self._compare_mixed(audited, compared, mixed, readers)
             return
         wrong = judge(records, compared.objects, rules, check.result)
         audited.add_wrong(wrong)
-        if reader.content_of is not None:
-            self._name_values(audited, range_, records, wrong.get("corrupted", ()), data)
+        if all(rows_.content_of is not None for rows_ in every):
+            named = [int(offset) for offset in wrong.get("corrupted", ())]
+            self._name_values(audited, range_, records, named, (data, readers))
 
     # ---------------------------------------------------------------------------- wrong values
 
@@ -150,20 +207,20 @@ class RangeCheck:
         audited: AuditedPartition,
         range_: Range,
         records: ReferenceRecords,
-        offsets: Iterable[int],
-        keys: Sequence[str],
+        offsets: Sequence[int],
+        by: tuple[Sequence[str], _RangeReaders],
     ) -> None:
         """Report the first wrong records one by one; their range is read again for it."""
-        check, reader = audited.check, self._readers.of_range(audited.source[0], range_).rows
-        wrong = [int(offset) for offset in offsets][: wrong_values.MAX_NAMED - check.named]
-        if not wrong or reader is None:
+        check, (keys, readers) = audited.check, by
+        wrong = [*offsets[: wrong_values.MAX_NAMED - check.named]]
+        if not wrong:
             return
         check.named += len(wrong)
         wanted, expected = set(wrong), set(records.hashes.tolist())
         landed: dict[int, object] = {}
         without_offset = iter(wrong)
         for key in keys:
-            for offset, content in self._objects.contents(key, reader):
+            for offset, content in self._objects.contents(key, readers.rows_of(key)):
                 if offset is not None and offset in wanted:
                     landed[offset] = content
                 elif offset is None and hash(content) not in expected:
@@ -173,8 +230,11 @@ class RangeCheck:
             for record in audited.cursor.again(range_.start, range_.end)
             if record.offset() in wanted
         )
-        for fault in wrong_values.faults(audited.name, reader, again, landed):
-            check.add_fault(fault)
+        for record in again:
+            reader = readers.at(record.offset() or 0).rows
+            assert reader is not None, "is_complete"
+            for fault in wrong_values.faults(audited.name, reader, [record], landed):
+                check.add_fault(fault)
 
     # ------------------------------------------------------------------------------ mixed rows
 
@@ -183,11 +243,13 @@ class RangeCheck:
         audited: AuditedPartition,
         compared: _Comparison,
         mixed: Sequence[CorrectedRows],
-        reader: Rows,
+        readers: _RangeReaders,
     ) -> None:
         """Compare the remaining objects, and collect records that may be in the mixed ones."""
         records, rules, result = compared.records, compared.rules, audited.check.result
-        has_offsets = all(self._merged.has_offsets(piece.key, reader) for piece in mixed)
+        has_offsets = all(
+            self._merged.has_offsets(piece.key, readers.rows_of(piece.key)) for piece in mixed
+        )
         is_only_counted = not rules.payloads and not (has_offsets and compared.has_offsets)
         if is_only_counted or rules.compacted:  # rows may be of records that Kafka has no more
             for piece in mixed:
@@ -226,7 +288,7 @@ class RangeCheck:
         range_: Range,
         lettered: list[ObjectRows],
         codes: dict[str, int],
-        readers: Readers,
+        readers: _RangeReaders,
     ) -> ReferenceRecords:
         """The records of a range; ``codes`` gets a number for each output partition."""
         letters = {
@@ -236,9 +298,9 @@ class RangeCheck:
             for offset in read.offsets.tolist()
         }
         flat, undecided = array("q"), array("b")
-        hash_of = readers.rows.hash_of if readers.rows else None
         for message in audited.cursor.take(range_.start, range_.end):
-            is_letter = message.offset() in letters
+            is_letter, own = message.offset() in letters, readers.at(message.offset() or 0)
+            hash_of = own.rows.hash_of if own.rows else None
             row_hash, why = 0, ""
             try:
                 if is_letter:
@@ -248,12 +310,16 @@ class RangeCheck:
             except Undecided as found:
                 why = str(found)
                 audited.check.add_undecided(why)
-            place = UNKNOWN if is_letter else _place(readers.route, audited.source, message, codes)
+            place = UNKNOWN if is_letter else _place(own.route, audited.source, message, codes)
             flat.extend((message.offset(), row_hash, place))
             undecided.append(bool(why))
         columns = np.frombuffer(flat, np.int64).reshape(-1, 3)
         is_undecided = np.frombuffer(undecided, np.bool_) if any(undecided) else None
         return ReferenceRecords(columns[:, 0], columns[:, 1], columns[:, 2], undecided=is_undecided)
+
+
+def _is_data(key: str) -> bool:
+    return not key.startswith("_landfall/")
 
 
 def _place(

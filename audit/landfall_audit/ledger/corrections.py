@@ -73,7 +73,8 @@ class Range:
         objects: keys of data objects and dead letters, sorted; None for a HOLE.
         lost: records in objects that were given up, which are not among ``objects``.
         dead_letters_expired: records in expired dead letters, which are not among ``objects``.
-        replayed: keys of dead letters whose records are in other objects, too.
+        replayed: keys of dead letters whose records are in other objects, too, and the slots of
+            the REPLAYs that landed these.
         runs: of objects of REPLAYs, the slot of the REPLAY. Their rows are in order among
             themselves, but not with the COMMIT's rows.
         pieces: rows of it that are in replacements.
@@ -89,7 +90,7 @@ class Range:
     objects: tuple[str, ...] | None
     lost: int = 0
     dead_letters_expired: int = 0
-    replayed: frozenset[str] = frozenset()
+    replayed: dict[str, int] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
     pieces: tuple[CorrectedRows, ...] = ()
     parts: dict[int, tuple[int, int, int]] | None = None
@@ -149,7 +150,7 @@ class CorrectedObjects:
             return range_
         waiting = list(range_.objects)
         kept: list[str] = []
-        replayed: set[str] = set()
+        replayed: dict[str, int] = {}
         while waiting:
             key = waiting.pop()
             rows, is_lost, is_expired = self._found(key)
@@ -165,7 +166,7 @@ class CorrectedObjects:
             if replay:
                 slot, filtered, objects = replay
                 if not is_expired:
-                    replayed.add(key)
+                    replayed[key] = slot
                 waiting += objects
                 more = sum(self._found(o)[0] for o in objects) - rows
                 range_ = replace(
@@ -174,7 +175,7 @@ class CorrectedObjects:
                     counted=range_.counted + more,
                     runs=range_.runs | dict.fromkeys(objects, slot),
                 )
-        return replace(range_, objects=tuple(sorted(kept)), replayed=frozenset(replayed))
+        return replace(range_, objects=tuple(sorted(kept)), replayed=replayed)
 
     def _give_up(self, keys: list[str]) -> None:
         self._any = self._any or bool(keys)

@@ -29,11 +29,18 @@ class GenerationReaders:
         self._known: dict[tuple[str, int | None], Readers] = {}
 
     def of_range(self, topic: str, range_: Range) -> Readers:
-        """The readers of the generation that landed a range."""
+        """The readers of the generation that landed a range; REPLAYs are of later ones."""
         keys = [*(piece.key for piece in range_.pieces), *(range_.objects or ())]
-        data = (key for key in keys if not key.startswith("_landfall/"))
-        key = next(data, None)
-        return self.of(topic, None if key is None else generation_of(key))
+        found = [generation for key in keys if (generation := generation_of(key)) is not None]
+        return self.of(topic, min(found, default=None))
+
+    def of_key(self, topic: str, key: str) -> Readers:
+        """The readers of the generation that landed an object."""
+        return self.of(topic, generation_of(key))
+
+    def of_slot(self, topic: str, slot: int) -> Readers:
+        """The readers of the generation that wrote a slot."""
+        return self.of(topic, self._inventory.generation_at(slot))
 
     def of(self, topic: str, generation: int | None = None) -> Readers:
         """The readers of a generation; today's if it is None, or its spec is not known."""

@@ -14,6 +14,7 @@ import sqlite3
 import sys
 import threading
 from array import array
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -152,6 +153,7 @@ class Inventory:
         self.slots = self.unrelated = self.markers = 0
         self._stored: dict[tuple[FaultKind, str], int] = {}
         self._specs: dict[int, str] = {}
+        self._opened: list[tuple[int, int]] = []  # slots of OPENs, and their generations
         self._first_generation = sys.maxsize
         self._list_objects()
         self._read_ledger()
@@ -246,6 +248,11 @@ class Inventory:
         except FileNotFoundError:
             return None
         return body if hashlib.sha256(body).hexdigest() == name else None
+
+    def generation_at(self, slot: int) -> int | None:
+        """The generation that wrote a slot; None if there is no OPEN before it."""
+        place = bisect_left(self._opened, (slot,)) - 1
+        return self._opened[place][1] if place >= 0 else None
 
     def find_moved(self, key: str) -> str | None:
         """A visible object without a name that has the topic and the file name of this key."""
@@ -436,6 +443,7 @@ class Inventory:
                 self._stored.setdefault((FaultKind.SCHEMA, name), slot)
         if record["type"] == "OPEN":
             self._generation = record["generation"]
+            self._opened.append((slot, record["generation"]))
             self._first_generation = min(self._first_generation, record["generation"])
         if record["type"] == "OPEN" and record.get("spec"):
             self._stored.setdefault((FaultKind.SPEC, record["spec"]), slot)
