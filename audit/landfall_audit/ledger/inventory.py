@@ -149,7 +149,7 @@ class Inventory:
         self.feeds = FeedLists(bucket)
         self.faults: list[Fault] = []
         self.applied_through = -1
-        self._applied, self._generation = array("q"), 0
+        self._applied = array("q")
         self.slots = self.unrelated = self.markers = 0
         self._stored: dict[tuple[FaultKind, str], int] = {}
         self._specs: dict[int, str] = {}
@@ -442,7 +442,6 @@ class Inventory:
             for name in part.get("schemas", ()):
                 self._stored.setdefault((FaultKind.SCHEMA, name), slot)
         if record["type"] == "OPEN":
-            self._generation = record["generation"]
             self._opened.append((slot, record["generation"]))
             self._first_generation = min(self._first_generation, record["generation"])
         if record["type"] == "OPEN" and record.get("spec"):
@@ -472,7 +471,7 @@ class Inventory:
         lifetime = self._rows.execute(query, (tp["topic"], tp["partition"])).fetchone()[0]
         row = (tp["topic"], tp["partition"], lifetime, entry["topic_id"], entry["start"])
         query = "INSERT INTO lifetimes VALUES (?, ?, ?, ?, ?, ?, ?)"
-        self._rows.execute(query, (*row, self._generation, slot))
+        self._rows.execute(query, (*row, self.generation_at(slot) or 0, slot))
 
     def _add_landed(self, slot: int, landed: Any) -> None:
         keys = sorted(o["upload"]["key"] for o in landed["objects"])

@@ -215,7 +215,7 @@ def examine(  # noqa: PLR0913  # what is compared, and with what
             result.faults += miscounted_parts(landed, objects)
         if reader:
             own_id = own_ids.of(tp, applied.slot)
-            is_there = topic_ids.get(tp.topic, own_id) == own_id
+            is_there = not own_id or topic_ids.get(tp.topic, own_id) == own_id
             source = backup if landed.read_from else reader
             comparison = _compare(opened, source if is_there else None, applied.found, objects)
             result.comparison = (result.comparison or Comparison()) + comparison
