@@ -28,6 +28,7 @@ from landfall.publish.bigquery.loads import (
     Trouble,
 )
 from landfall.publish.bigquery.running import JobRunner
+from landfall.publish.table_position import NONE
 from landfall.publish.tables import Next
 
 MAX_AHEAD = 10_000
@@ -181,13 +182,21 @@ def _new(after: Next, position: LoadPosition) -> tuple[list[LoadedObject], int]:
     """Return the next objects that a table lacks, and the slot through which these are all.
 
     If all that it lacks of a stretch are held, the search continues with the next stretch.
+
+    Raises:
+        Stalled: DESTINATION_CONFLICT, an object that the table has was replaced.
     """
     ahead, held = {*position.ahead}, {*position.held}
     new, through = list[LoadedObject](), position.through
     while len(ahead) + len(new) < MAX_AHEAD:
         stretch = after(through)
-        through = max(through, stretch.through)
         objects = [LoadedObject.of(object_) for object_ in stretch.objects]
+        there = {id_ for id_ in ahead if through < id_.slot <= stretch.through}
+        if through == NONE and not there <= {object_.id for object_ in objects}:
+            # At NONE nothing of a table can be replaced, but this one has objects ahead of it. Slot
+            # 0 is the first OPEN, which makes nothing visible.
+            after(0)
+        through = max(through, stretch.through)
         new += [object_ for object_ in objects if object_.id not in ahead]
         if not objects or any(object_.id not in held for object_ in new):
             break
