@@ -103,11 +103,14 @@ class BigQuery:
             "landfall_group": _label(lane[0]),
             "landfall_lane": _label(lane[1]),
         }
+        chains = Chains(context.store, lane, context.name)
+        begin = chains.begin()  # the first load decides it, until then the option counts
+        after = begin.after if begin else self._start()
         settings = LoadSettings(
             read.job_project or read.project,
             LoadLimits(read.max_objects, read.max_bytes),
             kinds.of,
-            self._start,
+            lambda: after,
         )
         runner = JobRunner(
             warehouse=services.warehouse,
@@ -117,12 +120,11 @@ class BigQuery:
             schedule=services.schedule,
             problem_of=kinds.problem_of,
         )
-        tables = LoadedTables(Chains(context.store, lane, context.name), runner, settings)
-        choice = TableChoice(skip=skipped(read.skip, context.url("")))
+        choice = TableChoice(after + 1, skipped(read.skip, context.url("")))
         return TablePublisher(
             context.follower,
             self._cursor(),
-            tables,
+            LoadedTables(chains, runner, settings),
             self._table_of,
             workers=read.parallel,
             choice=choice,

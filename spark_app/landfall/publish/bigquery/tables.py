@@ -28,6 +28,7 @@ from landfall.publish.bigquery.loads import (
     Trouble,
 )
 from landfall.publish.bigquery.running import JobRunner
+from landfall.publish.replaced_files import PartlyLeftOut
 from landfall.publish.table_position import NONE
 from landfall.publish.tables import Next
 
@@ -185,12 +186,13 @@ def _new(after: Next, position: LoadPosition) -> tuple[list[LoadedObject], int]:
 
     Raises:
         Stalled: DESTINATION_CONFLICT, an object that the table has was replaced.
+        PartlyLeftOut: the next object has rows that are left out, and other ones.
     """
     ahead, held = {*position.ahead}, {*position.held}
     new, through = list[LoadedObject](), position.through
     while len(ahead) + len(new) < MAX_AHEAD:
         stretch = after(through)
-        objects = [LoadedObject.of(object_) for object_ in stretch.objects]
+        objects = _wanted(stretch)
         there = {id_ for id_ in ahead if through < id_.slot <= stretch.through}
         if through == NONE and not there <= {object_.id for object_ in objects}:
             # At NONE nothing of a table can be replaced, but this one has objects ahead of it. Slot
@@ -198,9 +200,20 @@ def _new(after: Next, position: LoadPosition) -> tuple[list[LoadedObject], int]:
             after(0)
         through = max(through, stretch.through)
         new += [object_ for object_ in objects if object_.id not in ahead]
-        if not objects or any(object_.id not in held for object_ in new):
+        if not stretch.objects or any(object_.id not in held for object_ in new):
             break
     return new, through
+
+
+def _wanted(stretch: Stretch) -> list[LoadedObject]:
+    """The objects of a stretch without what the publisher leaves out.
+
+    Raises:
+        PartlyLeftOut: one has rows of both.
+    """
+    if stretch.mixed:
+        raise PartlyLeftOut(min(stretch.mixed))
+    return [LoadedObject.of(o) for o in stretch.objects if o.key not in stretch.unwanted]
 
 
 def _raise_if_failed(outcome: LoadOutcome) -> None:

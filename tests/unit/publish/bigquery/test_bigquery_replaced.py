@@ -1,6 +1,8 @@
 """Tables of BigQuery where objects were replaced: no row is in them twice, and none comes back."""
 
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,9 @@ from landfall.errors import Stalled
 from landfall.lane import Lane
 from landfall.ledger import State
 from landfall.ledger.task_results import DecidedObject
+from landfall.publish.bigquery import BigQuery, Services
 from landfall.publish.bigquery.loads import LoadLimits
+from landfall.publish.bigquery.options import checked
 from landfall.publish.following import Follower
 from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.support.publishers.bigquery import Warehoused
@@ -81,3 +85,97 @@ def test_what_was_loaded_ahead_and_was_replaced_is_not_loaded_again(
     made.landed.publisher(made.tables()).reset(made.landed.follower())
     made.publish()
     assert made.is_whole
+
+
+OPTIONS = {"project": "shop-prod", "dataset": "raw", "staging": "gs://stage/x"}
+TABLE = "shop-prod.raw.clicks"
+WANTED = [*range(4, 10)]
+
+
+@dataclass
+class Scene:
+    """Five objects of two rows each; a table gets the last three of them."""
+
+    made: Warehoused
+    option: str
+    table: str = "{topic}"
+
+    def __post_init__(self) -> None:
+        for _ in range(5):
+            self.made.landed.land(CLICKS, rows=2)
+        self.made.landed.settle()
+        first, second, third = landed_objects(self.made)[:3]
+        values = {"startAt": third.slot, "skip": [first.landed.key, second.landed.key]}
+        self.value: object = values[self.option]
+
+    def publisher(self) -> BigQuery:
+        """A publisher as a process has that has just started."""
+        context = self.made.landed.context(
+            "BigQuery",
+            OPTIONS | {self.option: self.value, "table": self.table},
+            output={"options": {"envelope": False}},
+        )
+        runner = self.made.tables().runner
+        services = Services(runner.warehouse, runner.staging, runner.schedule)
+        options = checked(context.entry.options, context.group, context.entry.min_interval)
+        return BigQuery(options, context, services)
+
+    def publish(self) -> None:
+        self.publisher().publish(self.made.landed.follower())
+
+    def rebuild(self) -> None:
+        self.publisher().reset(self.made.landed.follower())
+        self.publish()
+
+    @property
+    def offsets(self) -> list[int]:
+        return self.made.offsets(TABLE)
+
+
+@pytest.fixture(params=["startAt", "skip"])
+def scene(request: pytest.FixtureRequest, made: Warehoused) -> Scene:
+    return Scene(made, request.param)
+
+
+def test_a_new_table_does_not_get_what_is_left_out_once_it_is_replaced(scene: Scene) -> None:
+    merge(scene.made, landed_objects(scene.made)[:2])
+
+    scene.rebuild()
+
+    assert scene.offsets == WANTED
+
+
+def test_a_table_does_not_get_what_is_left_out_once_it_is_replaced(scene: Scene) -> None:
+    scene.publish()
+    merge(scene.made, landed_objects(scene.made)[:2])
+    scene.made.landed.land(CLICKS, rows=2).settle()
+
+    with suppress(Stalled):  # with startAt, as it is not known yet what was replaced
+        scene.publish()
+    assert scene.offsets in (WANTED, [*WANTED, 10, 11])
+
+    scene.rebuild()
+    scene.publish()
+    assert scene.offsets == [*WANTED, 10, 11]
+
+
+def test_an_object_with_rows_that_are_left_out_and_others_is_not_loaded(scene: Scene) -> None:
+    scene.publish()
+    merge(scene.made, landed_objects(scene.made)[1:3])
+
+    for bring in (scene.publish, scene.rebuild):
+        with pytest.raises(Stalled, match=r"may have|has rows that startAt or skip leaves out"):
+            bring()
+        assert scene.offsets == WANTED
+
+
+def test_what_is_left_out_is_not_decided_by_a_pass_that_loads_nothing(made: Warehoused) -> None:
+    scene = Scene(made, "startAt")
+    value, scene.value, scene.table = scene.value, "Beginning", "{db}"
+    with pytest.raises(Stalled, match="has no folder db="):
+        scene.publish()
+    scene.value, scene.table = value, "{topic}"
+
+    scene.publish()
+
+    assert scene.offsets == WANTED
