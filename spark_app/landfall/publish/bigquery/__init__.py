@@ -23,7 +23,13 @@ from landfall.publish import Published
 from landfall.publish.bigquery.chain import Chains
 from landfall.publish.bigquery.kinds import Kinds
 from landfall.publish.bigquery.loads import LoadLimits
-from landfall.publish.bigquery.options import BigQueryOptions, checked, format_of, table_name
+from landfall.publish.bigquery.options import (
+    BigQueryOptions,
+    check_loads_once,
+    checked,
+    format_of,
+    table_name,
+)
 from landfall.publish.bigquery.running import JobRunner, JobTimes, Staging
 from landfall.publish.bigquery.staging import CopiedToBucket, InPlace, StagingBucket
 from landfall.publish.bigquery.tables import LoadedTables, LoadSettings
@@ -66,7 +72,9 @@ class BigQuery:
     @classmethod
     def of(cls, options: Mapping[str, object], context: Context) -> "BigQuery":
         """See ``PublisherType``."""
-        return cls(checked(options, context.group, context.entry.min_interval), context)
+        read = checked(options, context.group, context.entry.min_interval)
+        check_loads_once(read, context.group, context.entry)
+        return cls(read, context)
 
     def publish(self, follower: Follower) -> Published:
         """See ``Publisher``."""

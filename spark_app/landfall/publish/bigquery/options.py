@@ -13,6 +13,7 @@ import msgspec
 
 from landfall.api.spec import ConsumerGroup
 from landfall.api.spec.effective import TopicSpecs
+from landfall.api.spec.publish import PublisherEntry
 from landfall.ledger.names.object_names import ObjectName
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish.bigquery.kinds import AVRO, FORMATS, JSON
@@ -32,6 +33,8 @@ _UPDATES = {
     "AllowFieldAddition": "ALLOW_FIELD_ADDITION",
     "AllowFieldRelaxation": "ALLOW_FIELD_RELAXATION",
 }
+_PLACE = "project", "dataset", "table"
+_DEFAULT_PLACE = {"table": "{topic}"}
 _REGIONS = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
 
@@ -102,6 +105,30 @@ def checked(
     for path, spec in TopicSpecs.of(group.spec).used():
         _check_output(path, spec.output.format, str(spec.output.codec), spec.output.options)
     return read
+
+
+def check_loads_once(read: BigQueryOptions, group: ConsumerGroup, entry: PublisherEntry) -> None:
+    """Return if no other publisher of the group loads the same objects into the same tables.
+
+    Each publisher has a chain of loads of its own, so that their rows would be there twice.
+
+    Raises:
+        ValueError: one does, as far as names of topics show.
+    """
+    for other in group.spec.publish:
+        if other.type != entry.type or other.name == entry.name:
+            continue
+        places = {**_DEFAULT_PLACE, **other.options}
+        is_alike = all(places.get(name) == getattr(read, name) for name in _PLACE)
+        names = {*group.spec.source.topics, *entry.topics, *other.topics}  # most patterns are names
+        share = not (entry.topics and other.topics) or any(
+            entry.selects(topic) and other.selects(topic) for topic in names
+        )
+        if is_alike and share:
+            raise ValueError(
+                f"option table: publisher {other.name} loads the same objects into the same "
+                "table, where their rows would be twice: give each topic to one of them"
+            )
 
 
 def _check_names(read: BigQueryOptions) -> None:

@@ -28,9 +28,10 @@ from landfall.publish.bigquery.warehouse import (
     LoadRequest,
     translated_errors,
 )
-from landfall.publish.building import publisher
+from landfall.publish.building import check_publishers, publisher
 from landfall.publish.context import Context
 from landfall.store.memory import MemoryStore
+from tests.support.driver.fakes import group
 from tests.support.publishers.lake import Landed
 
 OPTIONS = {"project": "shop-prod", "dataset": "raw", "staging": "gs://stage/landfall"}
@@ -83,6 +84,35 @@ def test_what_does_not_fit_is_said_before_anything_is_done(
 
     with pytest.raises(Stalled, match=rf"spec\.publish\[0\].*{message}"):
         publisher(context.group, context.entry, context.store)
+
+
+@pytest.mark.parametrize(
+    ("topics", "other", "is_refused"),
+    [
+        (["clicks"], {"topics": ["cl.*"]}, True),
+        (["clicks"], {}, True),
+        ([], {"topics": ["clicks"]}, True),
+        (["clicks"], {"topics": ["orders"]}, False),
+        (["clicks"], {"topics": ["clicks"], "options": {"table": "c"}}, False),
+        (["clicks"], {"topics": ["clicks"], "options": {"dataset": "d"}}, False),
+    ],
+)
+def test_an_object_is_not_loaded_into_one_table_by_two_publishers(
+    topics: list[str], other: dict[str, Any], *, is_refused: bool
+) -> None:
+    of_other = {"type": "BigQuery", **other, "options": OPTIONS | other.get("options", {})}
+    entries = [
+        {"name": "one", "type": "BigQuery", "topics": topics, "options": OPTIONS},
+        {"name": "two", **of_other},
+    ]
+    output = {"url": "s3://logs/parsed", "format": "Parquet", **PLAIN}
+    made = group(output=output, publish=entries)
+
+    if is_refused:
+        with pytest.raises(Stalled, match=r"publish\[0\].*: publisher two loads the same objects"):
+            check_publishers(made, MemoryStore())
+    else:
+        check_publishers(made, MemoryStore())
 
 
 @pytest.mark.parametrize(
