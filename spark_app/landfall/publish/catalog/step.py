@@ -288,21 +288,26 @@ class PartitionStep:
 
     def _change(self, name: TableName, columns: Columns, properties: Mapping[str, str]) -> None:
         """Add columns and properties that a table lacks."""
+        known = self._known[name]
         for _ in range(_ATTEMPTS):
-            known = self._known[name]
-            table = known.table
-            added = missing(table.columns, columns)
-            if not added and properties.items() <= table.properties.items():
+            if _has(known.table, columns, properties):
                 return
+            # A metastore takes a table as it was minutes ago, and so undoes what another program
+            # has changed since.
+            table = known.table = self._loaded(name)
+            if _has(table, columns, properties):
+                return
+            wanted = {**table.columns, **missing(table.columns, columns)}
             with suppress(TableChanged):
-                self.catalog.change(
-                    table, {**table.columns, **added}, {**table.properties, **properties}
-                )
-            loaded = self.catalog.load(name)
-            if loaded is None:
-                raise DestinationAway(f"table {name} was dropped")
-            known.table = loaded
+                self.catalog.change(table, wanted, {**table.properties, **properties})
+            known.table = self._loaded(name)
         raise DestinationAway(f"table {name} is changed by another program again and again")
+
+    def _loaded(self, name: TableName) -> Table:
+        found = self.catalog.load(name)
+        if found is None:
+            raise DestinationAway(f"table {name} was dropped")
+        return found
 
     def _add(self, known: _Known, new: list[Partition]) -> None:
         """Add partitions that are not known to exist."""
@@ -365,6 +370,11 @@ def _collected(name: TableName, failed: dict[TableName, Stalled]) -> Iterator[No
 
 def _stalled(name: TableName, problem: str) -> Stalled:
     return Stalled(Reason.DESTINATION_CONFLICT, f"table {name}: {problem}")
+
+
+def _has(table: Table, columns: Columns, properties: Mapping[str, str]) -> bool:
+    is_marked = properties.items() <= table.properties.items()
+    return is_marked and not missing(table.columns, columns)
 
 
 def _with_columns(partition: Partition, columns: Columns) -> Partition:
