@@ -42,6 +42,8 @@ class VisibleObject:
         decided: the slot of the record that landed its rows: it was made by the spec of the driver
             that owned the lane then. Merges and copies keep it.
         sources: of one that replaces objects; see ``Sources``.
+        epoch: of the driver that landed it, by one spec; -1 if unknown, as of one that replaces
+            objects.
     """
 
     slot: int
@@ -49,6 +51,7 @@ class VisibleObject:
     time: str = ""
     decided: int = -1
     sources: Sources | None = field(default=None, compare=False)
+    epoch: int = field(default=-1, compare=False)
 
     @property
     def key(self) -> str:

@@ -44,6 +44,7 @@ class Follower:
         self._max_objects = max_objects
         self._advanced = advanced
         self._state = State()
+        self._epochs = list[tuple[int, int]]()
         self._lifetimes = LedgerLifetimes(lane)
         self._made_in = MadeIn(lambda slot: read_replace(lane, self._state, slot))
         self._lock = threading.Lock()  # tables ask for sources from their threads
@@ -80,7 +81,7 @@ class Follower:
         """
         self._go_to(after)
         horizons = self._state.horizons
-        found = _Gathered(after, horizons, self._kind)
+        found = _Gathered(after, horizons, self._kind, self._epoch)
         for state, visible in self._folded():
             if state.seq > after:
                 found.add(state, visible, horizons)
@@ -91,7 +92,7 @@ class Follower:
             if found.count >= self._max_objects:
                 self._advanced(state.seq)
                 yield self._ended(found, state)
-                found = _Gathered(state.seq, horizons, self._kind)
+                found = _Gathered(state.seq, horizons, self._kind, self._epoch)
         if self._state.seq > found.after:
             yield self._ended(found, self._state)
         self._check_reached(after)
@@ -208,13 +209,13 @@ class Follower:
     def _go_to(self, after: int) -> None:
         """Keep the latest known state at or before a position."""
         if self._state.seq > after:
-            self._state = State()
+            self._begin_at(State())
         if self._state.seq < after:
             snapshot = self._lane.last_snapshot()
             if snapshot is not None and snapshot.seq > after:
                 snapshot = self._lane.snapshot_before(after)
             if snapshot is not None and self._state.seq < snapshot.seq <= after:
-                self._state = snapshot
+                self._begin_at(snapshot)
 
     def behind_since(self, after: int) -> str | None:
         """The time since when an object after a position is visible; None if there is none.
@@ -244,15 +245,27 @@ class Follower:
             if begun < 0 or error.reason is not Reason.LEDGER_BROKEN:
                 raise
             # The following slots may have been rolled up since, as in ``Lane.follow``.
-            reached, self._state = self._state.seq, State()
+            reached = self._state.seq
+            self._begin_at(State())
             for state, visible in self._lane.folded(self._state):
                 self._reach(state)
                 if state.seq > reached:
                     yield state, visible
 
+    def _begin_at(self, state: State) -> None:
+        self._state = state
+        self._epochs.clear()
+
     def _reach(self, state: State) -> None:
         self._state = state
+        if not self._epochs or self._epochs[-1][1] != state.epoch:
+            self._epochs.append((state.seq, state.epoch))
         self.opens.learn(state.generation, state.seq, state.spec)
+
+    def _epoch(self, slot: int) -> int:
+        """The epoch of a slot; -1 if it is before all that was read."""
+        known = (epoch for first, epoch in reversed(self._epochs) if first <= slot)
+        return next(known, -1)
 
 
 @dataclass
@@ -262,6 +275,7 @@ class _Gathered:
     after: int
     horizons: Mapping[str, int]
     kind: ObjectKind
+    epoch_of: Callable[[int], int]
     objects: list[VisibleObject] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
     replaced: list[ReplacedObjects] = field(default_factory=list)
@@ -271,7 +285,7 @@ class _Gathered:
         time = state.last_commit_time or ""
         decided = zip(visible.objects, visible.due, strict=True)
         self.objects += [
-            VisibleObject(state.seq, landed, time, slot)
+            VisibleObject(state.seq, landed, time, slot, epoch=self.epoch_of(slot))
             for landed, slot in decided
             if landed.kind is self.kind
         ]

@@ -1,8 +1,8 @@
 """The columns of landed objects.
 
 Columnar files contain their schema. Where columns are declared, all objects of a topic and a
-generation have the same ones, so the footer of one is read. With columns from the payloads' schema
-they may differ in every object.
+generation that one driver has landed have the same ones, so the footer of one is read. A generation
+may have several specs. With columns from the payloads' schema they may differ in every object.
 
 ``STORAGES`` defines how Hive reads the files of each format, and the columns of formats without a
 schema.
@@ -125,9 +125,9 @@ class ColumnsOf:
 
     def _identity(self, name: ObjectName, each: VisibleObject) -> object:
         spec = self.spec_of(name.topic)
-        if spec.output.columns is ColumnSource.FROM_SCHEMA:
+        if spec.output.columns is ColumnSource.FROM_SCHEMA or each.epoch < 0:
             return each.key
-        return name.topic, name.generation
+        return name.topic, name.generation, each.epoch
 
     def _remembered(self, asked: tuple[VisibleObject, ObjectName]) -> Columns:
         each, name = asked

@@ -1,4 +1,4 @@
-"""Tables of a catalog that other programs change, too."""
+"""Tables of a catalog that other programs change, too, and whose objects get other columns."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from landfall.publish.catalog import Columns, Table, TableName
+from landfall.publish.steps import StepPublisher
 from tests.support.publishers.catalogs import MemoryCatalog, memory_warehouse, parquet_of
 from tests.support.publishers.lake import CLICKS, Landed
 
@@ -21,15 +22,22 @@ class RevisedCatalog(MemoryCatalog):
         self.tables[table.name] = replace(table, columns=columns, properties=properties)
 
 
-def test_what_another_program_changed_stays_when_a_column_is_added(tmp_path: Path) -> None:
-    warehouse = memory_warehouse(Landed(tmp_path))
+def scene(root: Path) -> tuple[Landed, StepPublisher, MemoryCatalog]:
+    """A table of an object with the column ``name``, and its publisher."""
+    warehouse = memory_warehouse(Landed(root))
     catalog = warehouse.catalog()
     assert isinstance(catalog, MemoryCatalog)
-    catalog.__class__ = RevisedCatalog
     landed, publisher = warehouse.landed, warehouse.publisher()
+    landed.sample.open(spec="a" * 64)
     landed.sample.body = parquet_of(name=pa.string())
     landed.land(CLICKS).settle()
     publisher.publish(landed.follower())
+    return landed, publisher, catalog
+
+
+def test_what_another_program_changed_stays_when_a_column_is_added(tmp_path: Path) -> None:
+    landed, publisher, catalog = scene(tmp_path)
+    catalog.__class__ = RevisedCatalog
     table = catalog.tables[CLICKS_TABLE]
     catalog.tables[CLICKS_TABLE] = replace(table, properties={**table.properties, "owner": "web"})
     landed.sample.open(generation=2)
@@ -41,3 +49,20 @@ def test_what_another_program_changed_stays_when_a_column_is_added(tmp_path: Pat
     found = catalog.tables[CLICKS_TABLE]
     assert "country" in found.columns
     assert found.properties["owner"] == "web"
+
+
+def test_a_column_of_a_spec_of_the_same_generation_is_in_the_table(tmp_path: Path) -> None:
+    landed, publisher, catalog = scene(tmp_path)
+    landed.land(CLICKS)
+    landed.sample.open(spec="b" * 64)
+    landed.settle()
+    publisher.publish(landed.follower())
+    landed.sample.body = parquet_of(name=pa.string(), country=pa.string())
+    landed.land(CLICKS).settle()
+
+    for _ in range(2):
+        publisher.publish(landed.follower())
+
+        assert [*catalog.tables[CLICKS_TABLE].columns] == ["_offset", "name", "country"]
+        publisher.reset(landed.follower())
+        del catalog.tables[CLICKS_TABLE]
