@@ -63,7 +63,8 @@ class EventPublisher:
         """See ``Publisher``."""
         at = self.cursor.read()
         if self.starts_now and at == Position():
-            at = Position(last_slot(follower))
+            last = last_slot(follower)
+            at = Position(last) if last >= 0 else ANEW  # before the ledger, nothing is left out
             self.cursor.write(at)
         done = Published(at.through)
         for stretch in follower.stretches(done.through):

@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from landfall.errors import DestinationAway, DestinationDenied, Reason, Stalled
+from landfall.lane import Lane
 from landfall.publish.events.sending import EventPublisher
 from landfall.publish.events.webhook import Webhook, signature
+from landfall.publish.following import Follower
+from landfall.store.memory import MemoryStore
 from tests.support.ledger.event_ledger import CLICKS, ORDERS, EventLedger
+from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.support.stores.web_server import LOST, WebServer, web_server
 
 KEY = b"0123456789abcdef01234567"
@@ -253,3 +257,13 @@ def test_one_that_is_new_may_leave_out_what_landed_before(server: WebServer) -> 
     scene.publisher().reset(scene.follower())
     scene.publish()
     assert ids(server)[1:] == [*THREE, "shop/0/8/landed/orders"]
+
+
+def test_one_that_is_new_before_the_ledger_sends_all_that_lands(server: WebServer) -> None:
+    scene = event_ledger(server, start="Now")
+    nothing = Follower(Lane(MemoryStore(), GROUP, LANE))
+    scene.publisher().publish(nothing)
+
+    scene.publish()
+
+    assert ids(server) == THREE
