@@ -79,6 +79,9 @@ def hive_type(type_: pa.DataType) -> str:  # noqa: PLR0911  # a table
     raise ValueError(f"Hive has no type for {type_}")
 
 
+_WAY_OUT = "give the types of its columns by option columns, in a publisher of this topic alone"
+
+
 def fits(found: str, wanted: str) -> bool:
     """Return whether files with the type ``found`` can be read as the type ``wanted``."""
     if found == wanted:
@@ -104,7 +107,7 @@ def missing(table: Columns, columns: Columns) -> Columns:
     if wrong:
         raise ValueError(
             f"the types of columns differ: {'; '.join(wrong)}; columns are only ever added: "
-            "change the table, or name another one with option table"
+            f"change the table, or {_WAY_OUT}"
         )
     return {name: type_ for name, type_ in columns.items() if name not in there}
 
@@ -120,7 +123,9 @@ def together(several: Iterable[Columns]) -> Columns:
         for name, type_ in columns.items():
             before = made.setdefault(name, type_)
             if not (fits(type_, before) or fits(before, type_)):
-                raise ValueError(f"column {name} is {before} in one object and {type_} in another")
+                raise ValueError(
+                    f"column {name} is {before} in one object and {type_} in another: {_WAY_OUT}"
+                )
             if not fits(type_, before):
                 made[name] = type_
     return made

@@ -5,7 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
+from landfall.errors import Stalled
 from landfall.publish.catalog import Columns, Table, TableName
 from landfall.publish.steps import StepPublisher
 from tests.support.publishers.catalogs import MemoryCatalog, memory_warehouse, parquet_of
@@ -66,3 +68,24 @@ def test_a_column_of_a_spec_of_the_same_generation_is_in_the_table(tmp_path: Pat
         assert [*catalog.tables[CLICKS_TABLE].columns] == ["_offset", "name", "country"]
         publisher.reset(landed.follower())
         del catalog.tables[CLICKS_TABLE]
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_column_of_two_types_is_given_by_option_columns(
+    tmp_path: Path, *, is_there: bool
+) -> None:
+    warehouse = memory_warehouse(Landed(tmp_path))
+    landed = warehouse.landed
+    landed.sample.body = parquet_of(name=pa.string())
+    landed.land(CLICKS).settle()
+    if is_there:
+        warehouse.publish()
+    landed.sample.open(generation=2)
+    landed.sample.body = parquet_of(name=pa.int64())
+    landed.land(CLICKS).settle()
+
+    with pytest.raises(Stalled, match="give the types of its columns by option columns, in a"):
+        warehouse.publish()
+    warehouse.publish(columns={"_offset": "bigint", "name": "string"})
+
+    assert warehouse.table("clicks").columns == {"_offset": "bigint", "name": "string"}
