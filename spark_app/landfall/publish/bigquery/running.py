@@ -32,6 +32,10 @@ _SHOWN = 3
 class Staging(Protocol):
     """Where BigQuery finds the objects."""
 
+    def uris(self, chain: str, objects: Iterable[LoadedObject]) -> list[str]:
+        """The URIs by which BigQuery knows the objects, whether they are there or not."""
+        ...
+
     def stage(self, chain: str, objects: Iterable[LoadedObject]) -> list[str]:
         """Make the objects available to BigQuery, and return their URIs.
 
@@ -139,7 +143,7 @@ class JobRunner:
             if error.reason is not Reason.OBJECT_LOST:
                 raise
             self.warehouse.use_up(job)
-            lost = tuple(object_.id for object_ in intent.objects if object_.key in str(error))
+            lost = tuple(o.id for o in intent.objects if str(error).startswith(f"{o.key}: "))
             return _Refusal(str(error), lost)
         load = LoadRequest(
             table=intent.table,
@@ -177,7 +181,7 @@ class JobRunner:
     def _conclude(
         self, chain: TableChain, intent: Intent, state: JobState, refused: _Refusal | None = None
     ) -> LoadOutcome:
-        outcome = self._outcome(intent, state, refused)
+        outcome = self._outcome(chain, intent, state, refused)
         chain.conclude(outcome)
         if intent.objects and outcome.position == intent.after:
             # They are loaded: the bucket's lifecycle rules delete leftovers.
@@ -185,7 +189,9 @@ class JobRunner:
                 self.staging.release(chain.begin.chain, intent.objects)
         return outcome
 
-    def _outcome(self, intent: Intent, state: JobState, refused: _Refusal | None) -> LoadOutcome:
+    def _outcome(
+        self, chain: TableChain, intent: Intent, state: JobState, refused: _Refusal | None
+    ) -> LoadOutcome:
         now = self.schedule.now()
         if not intent.objects:
             return loads.loaded(intent, 0)
@@ -201,12 +207,28 @@ class JobRunner:
             )
         if not state.reason:
             return loads.loaded(intent, state.rows)
-        named = tuple(object_.id for object_ in intent.objects if object_.key in state.message)
+        uris = self.staging.uris(chain.begin.chain, intent.objects)
+        named = named_in(state.message, intent.objects, uris)
         passes = state.reason in PASSING or (
             state.reason == "notFound" and not named and not self.warehouse.exists(intent.table)
         )
         message = _message(intent, state, named)
         return loads.failed(intent, message, named, now, passes=passes)
+
+
+def named_in(
+    message: str, objects: Sequence[LoadedObject], uris: Sequence[str]
+) -> tuple[ObjectId, ...]:
+    """The objects that BigQuery names in a message about a job.
+
+    Args:
+        message: with URIs, which may have other schemes, such as ``/bigstore/``; or with keys.
+        objects: of the job.
+        uris: of the objects. A key may be the end of another one, and copies have other names.
+    """
+    paths = (f"/{uri.removeprefix('gs://')}" for uri in uris)
+    found = tuple(o.id for o, path in zip(objects, paths, strict=True) if path in message)
+    return found or tuple(o.id for o in objects if o.key in message)
 
 
 def _ref(chain: TableChain, intent: Intent) -> JobRef:

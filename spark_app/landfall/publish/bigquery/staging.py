@@ -40,9 +40,13 @@ class InPlace:
 
     url: Callable[[str], str]
 
-    def stage(self, chain: str, objects: Iterable[LoadedObject]) -> list[str]:  # noqa: ARG002  # of the protocol
+    def uris(self, chain: str, objects: Iterable[LoadedObject]) -> list[str]:  # noqa: ARG002  # of the protocol
         """See ``Staging``."""
-        uris = [self.url(object_.key) for object_ in objects]
+        return [self.url(object_.key) for object_ in objects]
+
+    def stage(self, chain: str, objects: Iterable[LoadedObject]) -> list[str]:
+        """See ``Staging``."""
+        uris = self.uris(chain, objects)
         for uri in uris:
             if "*" in uri:
                 raise Stalled(
@@ -63,6 +67,10 @@ class CopiedToBucket:
         self._objects = objects
         self._bucket = bucket
         self._keep = keep
+
+    def uris(self, chain: str, objects: Iterable[LoadedObject]) -> list[str]:
+        """See ``Staging``."""
+        return [self._bucket.uri(_name(chain, object_)) for object_ in objects]
 
     def stage(self, chain: str, objects: Iterable[LoadedObject]) -> list[str]:
         """See ``Staging``."""

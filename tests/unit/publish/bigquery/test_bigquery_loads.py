@@ -12,10 +12,13 @@ import pytest
 
 from landfall.errors import DestinationAway, LandfallError, Reason, Retry, Stalled
 from landfall.publish.bigquery.loads import KEPT_LOADS, LoadedObject, LoadLimits
+from landfall.publish.bigquery.running import named_in
+from landfall.publish.bigquery.staging import CopiedToBucket
 from landfall.store import file
 from tests.support.publishers.bigquery import LateRequests, Warehoused, faults, spoil
 from tests.support.publishers.catalogs import parquet_of
 from tests.support.publishers.lake import CLICKS, ORDERS, Killed, killed_at, publish_at_once
+from tests.unit.publish.bigquery.test_bigquery import MemoryBucket
 
 TABLE = "lake.clicks"
 
@@ -155,6 +158,33 @@ def test_a_bad_object_is_named_and_holds_up_no_other(made: Warehoused) -> None:
     assert len(made.warehouse.jobs) == jobs + 1, "the bad object is not tried at every pass"
 
 
+def test_a_bad_object_is_found_by_the_name_of_its_copy(made: Warehoused) -> None:
+    made.landed.sample.directory = "dt=2026-11-21/c=a%2Fb"
+    made.landed.land(CLICKS).land(CLICKS).land(CLICKS).settle()
+    bad = made.landed.keys("clicks")[1]
+    bucket, tables = MemoryBucket(), made.tables()
+    staging = CopiedToBucket(made.landed.store, bucket, keep=False)
+    object.__setattr__(tables.runner, "staging", staging)
+
+    def read(uri: str) -> bytes | None:
+        return None if bad.rpartition("/")[2] in uri else bucket.held[uri.removeprefix("gs://b/")]
+
+    made.warehouse.read = read
+    with pytest.raises(Stalled, match=f"table lake.clicks: object {bad}: invalid: Error while"):
+        made.landed.publisher(tables).publish(made.landed.follower())
+
+    assert made.offsets(TABLE) == [*range(10), *range(20, 30)]
+
+
+def test_an_object_whose_name_ends_as_the_name_of_a_bad_one_is_not_held() -> None:
+    objects = [LoadedObject(1, f"{app}/clicks/1_0_0.parquet", 1, 1) for app in ("web", "myweb")]
+    uris = [f"gs://b/root/{each.key}" for each in objects]
+
+    for where in ("gs://", "/bigstore/"):
+        message = f"Error while reading data. File: {where}b/root/myweb/clicks/1_0_0.parquet"
+        assert named_in(message, objects, uris) == (objects[1].id,)
+
+
 def test_a_bad_object_that_is_good_again_is_loaded(made: Warehoused) -> None:
     made.landed.land(CLICKS).land(CLICKS).settle()
     bad = made.landed.keys("clicks")[0]
@@ -175,14 +205,14 @@ def test_an_object_that_cannot_be_staged_is_held_and_its_load_given_up(made: War
     made.landed.land(CLICKS).land(CLICKS).settle()
     bad = made.landed.keys("clicks")[0]
     tables = made.tables()
-    stage = tables.runner.staging.stage
+    in_place = tables.runner.staging
 
     def refusing(chain: str, objects: Iterable[LoadedObject]) -> list[str]:
         if any(each.key == bad for each in objects):
             raise Stalled(Reason.OBJECT_LOST, f"{bad}: 3 bytes with CRC-32 0")
-        return stage(chain, objects)
+        return in_place.stage(chain, objects)
 
-    staging = SimpleNamespace(stage=refusing, release=lambda *_: None)
+    staging = SimpleNamespace(stage=refusing, uris=in_place.uris, release=lambda *_: None)
     object.__setattr__(tables.runner, "staging", staging)
     with pytest.raises(Stalled, match=f"{bad}: 3 bytes"):
         made.landed.publisher(tables).publish(made.landed.follower())
