@@ -33,7 +33,7 @@ from landfall.publish.table_position import NONE
 from landfall.publish.tables import Next
 
 MAX_AHEAD = 10_000
-"""How many objects are loaded after one that is held."""
+"""How many objects are loaded after one that is held, at least; each load names them."""
 KindsOf = Callable[[Sequence[LoadedObject]], Sequence[str]]
 """Returns for each object the kind that it shares with all that one job may load with it."""
 
@@ -137,16 +137,21 @@ class LoadedTables:
     def _chosen(
         self, new: Sequence[LoadedObject], position: LoadPosition, trouble: Trouble | None
     ) -> tuple[LoadedObject, ...]:
-        """The objects of the next load: some not held, or held ones if all are and it is time.
+        """The objects of the next load: some not held, or held ones if it is time.
+
+        Held ones if all are held, or so many objects are loaded after them that no more may be.
 
         Raises:
-            Stalled: all are held, and it is too early to retry.
+            Stalled: these are held, and it is too early to retry.
         """
-        held = {*position.held}
-        free = [object_ for object_ in new if object_.id not in held]
+        ids = {*position.held}
+        held = [object_ for object_ in new if object_.id in ids]
+        free = [object_ for object_ in new if object_.id not in ids]
+        if held and len(position.ahead) >= MAX_AHEAD:
+            free = []
         if not free and trouble and not trouble.is_over(self._now()):
             raise Stalled(Reason.DESTINATION_CONFLICT, f"BigQuery: {trouble.message}")
-        candidates = free or new
+        candidates = free or held
         kinds = self.settings.kinds_of(candidates)
         alike = [
             object_ for object_, kind in zip(candidates, kinds, strict=True) if kind == kinds[0]
@@ -190,7 +195,7 @@ def _new(after: Next, position: LoadPosition) -> tuple[list[LoadedObject], int]:
     """
     ahead, held = {*position.ahead}, {*position.held}
     new, through = list[LoadedObject](), position.through
-    while len(ahead) + len(new) < MAX_AHEAD:
+    while True:
         stretch = after(through)
         objects = _wanted(stretch)
         there = {id_ for id_ in ahead if through < id_.slot <= stretch.through}
@@ -200,7 +205,8 @@ def _new(after: Next, position: LoadPosition) -> tuple[list[LoadedObject], int]:
             after(0)
         through = max(through, stretch.through)
         new += [object_ for object_ in objects if object_.id not in ahead]
-        if not stretch.objects or any(object_.id not in held for object_ in new):
+        is_enough = new and len(ahead) + len(new) >= MAX_AHEAD
+        if not stretch.objects or is_enough or any(object_.id not in held for object_ in new):
             break
     return new, through
 

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,9 +12,11 @@ import pyarrow as pa
 import pytest
 
 from landfall.errors import DestinationAway, LandfallError, Reason, Retry, Stalled
+from landfall.publish.bigquery import tables
 from landfall.publish.bigquery.loads import KEPT_LOADS, LoadedObject, LoadLimits
 from landfall.publish.bigquery.running import named_in
 from landfall.publish.bigquery.staging import CopiedToBucket
+from landfall.publish.choice import TableChoice
 from landfall.store import file
 from tests.support.publishers.bigquery import LateRequests, Warehoused, faults, spoil
 from tests.support.publishers.catalogs import parquet_of
@@ -379,3 +382,44 @@ def test_a_publisher_that_is_killed_at_any_write_of_its_chain_leaves_nothing_out
             break
         number += 1
     assert number >= 4
+
+
+def test_a_table_that_is_far_ahead_of_a_bad_object_reports_it_and_goes_on(
+    made: Warehoused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "MAX_AHEAD", 2)
+    made.landed.land(CLICKS).land(CLICKS).land(CLICKS).settle()
+    bad = made.landed.keys("clicks")[0]
+    path = made.landed.root / "landed" / bad
+    body = path.read_bytes()
+    spoil(made.landed, bad)
+    with pytest.raises(Stalled, match=bad):
+        made.publish()
+    made.landed.land(CLICKS).land(CLICKS).settle()
+
+    with pytest.raises(Stalled, match=bad):
+        made.publish()
+    assert made.offsets() == [*range(10, 30)]
+
+    path.write_bytes(body)
+    made.clock.time += timedelta(hours=1)
+    made.publish()
+    assert made.is_whole
+
+
+def test_a_table_that_is_far_ahead_of_an_object_goes_on_once_it_is_skipped(
+    made: Warehoused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "MAX_AHEAD", 2)
+    made.landed.land(CLICKS).land(CLICKS).land(CLICKS).settle()
+    bad = made.landed.keys("clicks")[0]
+    spoil(made.landed, bad)
+    with pytest.raises(Stalled, match=bad):
+        made.publish()
+    made.landed.land(CLICKS).land(CLICKS).settle()
+
+    publisher = made.landed.publisher(made.tables())
+    choice = TableChoice(skip=frozenset({bad}))
+    replace(publisher, choice=choice).publish(made.landed.follower())
+
+    assert made.offsets() == [*range(10, 50)]
