@@ -71,8 +71,11 @@ class LoadedTables:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def through(self, table: str) -> int:
-        """See ``Tables``."""
-        chain = self._chain(table)
+        """See ``Tables``. It decides nothing: a preview asks for it, too."""
+        begin = self.chains.begin()
+        if begin is None:
+            return self.settings.start()
+        chain = self.chains.of(begin, table)
         return self._position(chain, table, chain.head()).through
 
     def append(self, table: str, after: Next) -> int:

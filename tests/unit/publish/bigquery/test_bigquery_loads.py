@@ -272,6 +272,21 @@ def test_where_loads_begin_is_decided_once(made: Warehoused) -> None:
     assert made.offsets() == [*range(10, 20)]
 
 
+def test_where_loads_begin_is_not_decided_by_a_preview(made: Warehoused) -> None:
+    made.landed.land(CLICKS).settle()
+    made.start = made.landed.sample.state.seq
+    publisher = made.landed.publisher(made.tables())
+    assert [*publisher.preview(made.landed.follower())] == []
+    made.start = -1
+
+    assert [*made.landed.publisher(made.tables()).preview(made.landed.follower())] == [
+        "table lake.clicks: append 1 objects, 10 rows, slots 3-3"
+    ]
+    made.publish()
+
+    assert made.is_whole
+
+
 def test_a_reset_gives_up_an_open_load_whose_request_is_late(made: Warehoused) -> None:
     made.landed.land(CLICKS).settle()
     late = LateRequests(made.warehouse, random.Random(1), share=1)
