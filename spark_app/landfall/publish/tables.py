@@ -332,8 +332,8 @@ class TablePublisher:
             for table, part in self._by_table(stretch, at.emptied).items():
                 left = self._waiting(part, self.tables.through(table))
                 new = left.objects
-                if left.replaced and not self.follows_replacements:
-                    yield str(_cannot_follow(table, left))
+                if not self.follows_replacements and (first := _may_have(left)):
+                    yield str(_cannot_follow(table, first))
                 elif new:
                     rows, slots = sum(o.landed.rows for o in new), f"{new[0].slot}-{new[-1].slot}"
                     yield f"table {table}: append {len(new)} objects, {rows} rows, slots {slots}"
@@ -412,9 +412,13 @@ class TablePublisher:
         }
 
     def _waiting(self, part: Stretch, position: int) -> Stretch:
-        """Return the content of a part after a position, without objects that are left out."""
+        """Return the content of a part after a position, without objects that are left out.
+
+        A table that has nothing has nothing that was replaced.
+        """
         left = self.choice.marked(_after(part, position))
-        return replace(left, objects=tuple(o for o in left.objects if o.key not in left.unwanted))
+        objects = tuple(o for o in left.objects if o.key not in left.unwanted)
+        return replace(left, objects=objects, replaced=left.replaced if position > NONE else ())
 
     def _append(self, table: str, part: "_TablePart") -> tuple[int, bool]:
         """Append a part of a stretch to its table, after what the table lacks.
@@ -450,8 +454,8 @@ class TablePublisher:
                 stretch = replace(stretch, objects=objects, replaced=())
             else:
                 stretch = self.choice.marked(stretch)
-            if stretch.replaced and not self.follows_replacements:
-                raise _cannot_follow(table, stretch)
+            if not self.follows_replacements:
+                _check_has_none_replaced(table, stretch)
             is_more = bool(stretch.objects or stretch.replaced)
             found |= is_more
             return stretch
@@ -514,15 +518,14 @@ def _through(part: Stretch, position: int) -> Stretch:
 
 def _lacking(health: TableHealth, part: Stretch) -> TableHealth:
     """The state of a table that does not have a part of the ledger yet."""
-    replaced = part.replaced if health.slot > NONE else ()  # it has nothing that was replaced
     since = [
         *(object_.time for object_ in part.objects),
-        *(replacement.time for replacement in replaced),
+        *(replacement.time for replacement in part.replaced),
     ]
     return replace(
         health,
         waiting_objects=health.waiting_objects + len(part.objects),
-        waiting_replacements=health.waiting_replacements + len(replaced),
+        waiting_replacements=health.waiting_replacements + len(part.replaced),
         waiting_since=health.waiting_since or min(filter(None, since), default=""),
     )
 
@@ -552,8 +555,19 @@ def _last_slot(part: Stretch) -> int:
     return max(slots, default=-1)
 
 
-def _cannot_follow(table: str, part: Stretch) -> Stalled:
-    first = part.replaced[0]
+def _check_has_none_replaced(table: str, part: Stretch) -> None:
+    if first := _may_have(part):
+        raise _cannot_follow(table, first)
+
+
+def _may_have(part: Stretch) -> ReplacedObjects | None:
+    """The first replacement of objects that a table may have: some are not left out of it."""
+    return next(
+        (r for r in part.replaced if any(o.key not in part.unwanted for o in r.retired)), None
+    )
+
+
+def _cannot_follow(table: str, first: ReplacedObjects) -> Stalled:
     return Stalled(
         Reason.DESTINATION_CONFLICT,
         f"table {table} may have {len(first.retired)} objects that have retired: the REPLACE in "
