@@ -61,7 +61,7 @@ class TableNames:
                 f"digits, _ and -, got {template!r}"
             )
         names = cls(context, template, lower)
-        _check_has_one_publisher(context, template, default, names._of_any)
+        check_has_one_publisher(context, template, names._of_any, default=default)
         if two := names.collision(t for t in _named(context) if context.is_published(t)):
             raise ValueError(f"option table: {_shared(*two, names.of_topic(two[0], 1))}")
         return names
@@ -128,8 +128,8 @@ class TableFolders:
                 f"got {template!r}"
             )
         folders = cls(context, template.rstrip("/"))
-        _check_has_one_publisher(
-            context, template, "", lambda other, topic: _filled(other.rstrip("/"), topic, 1)
+        check_has_one_publisher(
+            context, template, lambda other, topic: _filled(other.rstrip("/"), topic, 1)
         )
         if below(context.url(""), folders.template) == _TOPIC:
             folders._check_routes(specs)
@@ -234,26 +234,33 @@ def _named(context: Context) -> tuple[str, ...]:
     return context.group.spec.source.topics
 
 
-def _check_has_one_publisher(
-    context: Context, template: str, default: str, table: Callable[[str, str], str]
+def check_has_one_publisher(
+    context: Context,
+    template: str,
+    table: Callable[[str, str], str],
+    *,
+    default: str = "",
+    place: Sequence[str] = ("catalog",),
 ) -> None:
     """Return if no other publisher of the group fills the same tables.
 
-    A table has one position for a lane. What one publisher has passed, another one would never add.
+    A table has one position for a lane: what one publisher has passed, another one would never add.
+    In BigQuery, each has a position of its own, and rows would be there twice.
 
     Args:
         context: of the publisher.
         template: of its tables.
-        default: of a publisher without option ``table``.
         table: returns the name of a topic's table, by a template.
+        default: of a publisher without option ``table``.
+        place: the other options of where tables are.
 
     Raises:
         ValueError: one does, as far as names of topics show.
     """
     own = context.entry
     for other in context.group.spec.publish:
-        has_catalog = other.options.get("catalog") == own.options.get("catalog")
-        if other.name == own.name or other.type != own.type or not has_catalog:
+        has_place = all(other.options.get(name) == own.options.get(name) for name in place)
+        if other.name == own.name or other.type != own.type or not has_place:
             continue
         theirs = str(other.options.get("table", default))
         is_same = table(theirs, _TOPIC) == table(template, _TOPIC)
@@ -263,8 +270,8 @@ def _check_has_one_publisher(
             not tables.isdisjoint(table(theirs, name) for name in topics if other.selects(name))
         ):
             raise ValueError(
-                f"option table: publisher {other.name} fills the same table, and a table has one "
-                "position in the ledger: let one publisher have all its topics"
+                f"option table: publisher {other.name} fills the same table, so that rows would be "
+                "lost or there twice: let one publisher have all its topics"
             )
 
 

@@ -24,8 +24,8 @@ from landfall.publish.bigquery.chain import Chains
 from landfall.publish.bigquery.kinds import Kinds
 from landfall.publish.bigquery.loads import LoadLimits
 from landfall.publish.bigquery.options import (
+    DEFAULT_TABLE,
     BigQueryOptions,
-    check_loads_once,
     checked,
     format_of,
     table_name,
@@ -38,7 +38,7 @@ from landfall.publish.choice import TableChoice, skipped
 from landfall.publish.context import Context
 from landfall.publish.cursor import PublisherCursor
 from landfall.publish.following import Follower
-from landfall.publish.table_names import destination
+from landfall.publish.table_names import check_has_one_publisher, destination
 from landfall.publish.tables import TablePublisher
 
 if TYPE_CHECKING:
@@ -73,7 +73,13 @@ class BigQuery:
     def of(cls, options: Mapping[str, object], context: Context) -> "BigQuery":
         """See ``PublisherType``."""
         read = checked(options, context.group, context.entry.min_interval)
-        check_loads_once(read, context.group, context.entry)
+        check_has_one_publisher(
+            context,
+            read.table,
+            lambda template, topic: template.replace("{topic}", topic),
+            default=DEFAULT_TABLE,
+            place=("project", "dataset"),
+        )
         return cls(read, context)
 
     def publish(self, follower: Follower) -> Published:

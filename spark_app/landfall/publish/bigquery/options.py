@@ -13,7 +13,6 @@ import msgspec
 
 from landfall.api.spec import ConsumerGroup
 from landfall.api.spec.effective import TopicSpecs
-from landfall.api.spec.publish import PublisherEntry
 from landfall.ledger.names.object_names import ObjectName
 from landfall.pipeline.decoders.options import read_options
 from landfall.publish.bigquery.kinds import AVRO, FORMATS, JSON
@@ -29,12 +28,12 @@ _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _PROJECT = re.compile(r"[a-z][a-z0-9.:-]{0,61}[a-z0-9]")
 _STAGING = re.compile(r"gs://[a-z0-9][a-z0-9._-]+[a-z0-9](/[^*]*)?")
 _LABEL = re.compile(r"[a-z][a-z0-9_-]{0,62}")
+DEFAULT_TABLE = "{topic}"
+"""The option ``table`` of a publisher without it."""
 _UPDATES = {
     "AllowFieldAddition": "ALLOW_FIELD_ADDITION",
     "AllowFieldRelaxation": "ALLOW_FIELD_RELAXATION",
 }
-_PLACE = "project", "dataset", "table"
-_DEFAULT_PLACE = {"table": "{topic}"}
 _REGIONS = re.compile(r"[A-Za-z][A-Za-z0-9-]*")
 
 
@@ -51,7 +50,7 @@ class BigQueryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
 
     project: str
     dataset: str
-    table: str = "{topic}"
+    table: str = DEFAULT_TABLE
     job_project: str = ""
     staging: str = ""
     keep_staged: bool = False
@@ -105,30 +104,6 @@ def checked(
     for path, spec in TopicSpecs.of(group.spec).used():
         _check_output(path, spec.output.format, str(spec.output.codec), spec.output.options)
     return read
-
-
-def check_loads_once(read: BigQueryOptions, group: ConsumerGroup, entry: PublisherEntry) -> None:
-    """Return if no other publisher of the group loads the same objects into the same tables.
-
-    Each publisher has a chain of loads of its own, so that their rows would be there twice.
-
-    Raises:
-        ValueError: one does, as far as names of topics show.
-    """
-    for other in group.spec.publish:
-        if other.type != entry.type or other.name == entry.name:
-            continue
-        places = {**_DEFAULT_PLACE, **other.options}
-        is_alike = all(places.get(name) == getattr(read, name) for name in _PLACE)
-        names = {*group.spec.source.topics, *entry.topics, *other.topics}  # most patterns are names
-        share = not (entry.topics and other.topics) or any(
-            entry.selects(topic) and other.selects(topic) for topic in names
-        )
-        if is_alike and share:
-            raise ValueError(
-                f"option table: publisher {other.name} loads the same objects into the same "
-                "table, where their rows would be twice: give each topic to one of them"
-            )
 
 
 def _check_names(read: BigQueryOptions) -> None:

@@ -109,7 +109,7 @@ def test_an_object_is_not_loaded_into_one_table_by_two_publishers(
     made = group(output=output, publish=entries)
 
     if is_refused:
-        with pytest.raises(Stalled, match=r"publish\[0\].*: publisher two loads the same objects"):
+        with pytest.raises(Stalled, match=r"publish\[0\].*: publisher two fills the same table"):
             check_publishers(made, MemoryStore())
     else:
         check_publishers(made, MemoryStore())
