@@ -130,7 +130,9 @@ class SuccessPublisher:
         folders = {folder: slot for folder, slot in known.items() if self._name(folder)}
         late = list(self._calendars.late(replace(stretch, objects=tuple(objects))))
         found = _MarkerChanges(folders, late=len(late))
-        for object_ in objects:
+        # What is landed again may be in a directory that had no data. A merge's has its marker.
+        again = [o for r in stretch.replaced if r.changes_rows for o in r.objects]
+        for object_ in [*objects, *(o for o in again if self.context.object_name(o.key))]:
             name = parse_key(object_.key)
             for period in self._calendars.of(name.topic).periods(name.output_partition):
                 found.open[_folder(name, period)] = object_.slot

@@ -21,6 +21,7 @@ from landfall.publish.success import KEPT_PERIODS, Success, SuccessPublisher
 from landfall.store import Store
 from landfall.store.memory import MemoryStore
 from tests.support.driver.fakes import group
+from tests.support.ledger.sample_backfill import Again, Backfill
 from tests.support.ledger.sample_ledger import GROUP, LANE, SampleLedger, replace_header
 
 CLICKS = TopicPartition("clicks", 0)
@@ -133,6 +134,21 @@ def test_nothing_is_marked_before_it_is_visible_and_complete() -> None:
     assert landing.publish() == []
     assert landing.complete(NOW - 2 * HOUR).publish() == []
     assert landing.complete(NOW - HOUR).publish() == ["clicks/dt=2026-11-22/hr=13/_SUCCESS"]
+
+
+@pytest.mark.parametrize("on_late", ["Count", "Marker"])
+def test_a_directory_that_a_backfill_is_the_first_to_fill_is_marked(on_late: str) -> None:
+    landing = Landing(options={"onLate": on_late}).at(NOW - 2 * HOUR).complete(NOW)
+    marked = landing.publish()
+    ledger = landing.ledger
+    (stretch,) = landing.follower().stretches(-1)
+    old = [(object_.decided, object_.landed) for object_ in stretch.objects]
+    again = Again(CLICKS, 0, 1, directory="dt=2026-11-22/hr=09")
+
+    Backfill(ledger, old, again).record().complete()
+    ledger.shown()
+
+    assert landing.publish() == sorted([*marked, "clicks/dt=2026-11-22/hr=09/_SUCCESS"])
 
 
 @pytest.mark.parametrize("on_late", ["Count", "Marker"])
