@@ -1,6 +1,6 @@
 """Finds the outcome of one offset, as far as the ledger alone shows it. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from landfall.ledger import Purpose, Record, Replace
@@ -238,20 +238,36 @@ def places(
         found = [place for place in found if place.key not in retired]
         is_merge = not changes_rows(record.purpose, record.undoes)
         sources = {_merged_within(group, place.key) for place in gone}
+        made = {new.key: _merged_within(group, new.key) for new in listed.objects}
         for new in listed.objects:
-            if new.key in replayed or (is_merge and _merged_within(group, new.key) not in sources):
+            is_own = not is_merge or _is_made_of(made[new.key], sources, made.values())
+            if new.key in replayed or not is_own:
                 continue
             if object_names.origin(group, new.key).topic == tp.topic:
                 found += _places_in(record.header.seq, new, tp.partition, offset)
     return found
 
 
-def _merged_within(group: str, key: str) -> tuple[str, int]:
-    """The folder and the generation of an object: what it is merged with has the same.
+_Place = tuple[str, int]
+"""The folder and the generation of an object."""
+
+
+def _merged_within(group: str, key: str) -> _Place:
+    """The place of an object: what it is merged with has the same.
 
     A former life of a topic partition has earlier generations.
     """
     return key.rpartition("/")[0], object_names.origin(group, key).generation
+
+
+def _is_made_of(place: _Place, sources: Collection[_Place], made: Collection[_Place]) -> bool:
+    """Return whether a merged object may have rows of objects at these places, which retire.
+
+    If none of the new ones has the generation of a source, as earlier software merged it, any of
+    its folder may.
+    """
+    moved = {folder for folder, generation in sources if (folder, generation) not in made}
+    return place in sources or place[0] in moved
 
 
 def _places_in(slot: int, new: NewObject, partition: int, offset: int) -> Iterator[CandidateRows]:

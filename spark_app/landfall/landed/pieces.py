@@ -272,7 +272,8 @@ class Counting:
         """The places and bounds of sections that new objects may be made of.
 
         An object is merged within its folder and generation, and a former life has earlier
-        generations. What no object of its folder has may be in any.
+        generations. What no object of its folder has may be in any of its generation; and what
+        none of its generation has, as earlier software has merged it, in any.
         """
         own = {
             (self._place(key), bounds) for key, sections in sources.items() for bounds in sections
@@ -284,7 +285,12 @@ class Counting:
             if section.partition == self.slice_.topic_partition.partition
         }
         moved = {(generation, bounds) for (_, generation), bounds in own - new}
-        elsewhere = {(place, bounds) for place, bounds in new if (place[1], bounds) in moved}
+        away = {bounds for _, bounds in moved - {(place[1], bounds) for place, bounds in new}}
+        elsewhere = {
+            (place, bounds)
+            for place, bounds in new
+            if (place[1], bounds) in moved or bounds in away
+        }
         return frozenset(own & new | elsewhere)
 
     def _place(self, key: str) -> "_Place":
