@@ -32,6 +32,7 @@ FEATURES = {
     "docs": (
         *("test_docs", "example", "start_pages", "tutorial", "repository", "coming_from"),
         "stale_sentences",
+        "cdc",
     ),
     "driver": ("unit/driver", "kills", "service", "servers_away", "rotated", "model/", "sim/"),
     "events": ("file_events", "event_"),
