@@ -83,8 +83,8 @@ class BigQuery:
         return cls(read, context)
 
     def publish(self, follower: Follower) -> Published:
-        """See ``Publisher``."""
-        return self._tables().publish(follower)
+        """See ``Publisher``. ``Now`` is the first pass, whether it loads anything or not."""
+        return self._tables(decides=self._options.start_at == "Now").publish(follower)
 
     def position(self) -> int:
         """See ``Publisher``."""
@@ -107,7 +107,8 @@ class BigQuery:
         parts = read.project, read.dataset, read.table
         return self._context.cursor(destination(self._context, *parts))
 
-    def _tables(self) -> TablePublisher:
+    def _tables(self, *, decides: bool = False) -> TablePublisher:
+        """The tables; ``decides``: where loads begin is decided now, and not by the first load."""
         context, read = self._context, self._options
         services = self._services or self._connected()
         lane = context.group.metadata.name, context.lane
@@ -118,7 +119,7 @@ class BigQuery:
             "landfall_lane": _label(lane[1]),
         }
         chains = Chains(context.store, lane, context.name)
-        begin = chains.begin()  # the first load decides it, until then the option counts
+        begin = chains.begin() or (chains.begin(self._start()) if decides else None)
         after = begin.after if begin else self._start()
         settings = LoadSettings(
             read.job_project or read.project,

@@ -188,3 +188,16 @@ def test_a_preview_of_a_table_that_has_nothing_asks_for_no_rebuild(made: Warehou
     assert lines == ["table lake.clicks: append 1 objects, 20 rows, slots 6-6"]
     publish(made)
     assert made.is_whole
+
+
+def test_now_is_the_first_pass(made: Warehoused) -> None:
+    scene = Scene(made, "startAt")
+    scene.value = "Now"
+    for _ in range(2):
+        scene.publish()
+        assert scene.offsets == []
+
+    made.landed.land(CLICKS, rows=2).settle()
+    scene.publish()
+
+    assert scene.offsets == [10, 11]
