@@ -16,6 +16,7 @@ from landfall.ledger.effects import (
     effects,
 )
 from landfall.ledger.names import object_names
+from landfall.ledger.names.object_names import MergePlace, merge_place
 from landfall.ledger.offsets import OffsetRange, TopicPartition
 from landfall.ledger.replace.replacement_lists import (
     LandedAgain,
@@ -237,8 +238,8 @@ def places(
         gone = [place for place in found if place.key in retired]
         found = [place for place in found if place.key not in retired]
         is_merge = not changes_rows(record.purpose, record.undoes)
-        sources = {_merged_within(group, place.key) for place in gone}
-        made = {new.key: _merged_within(group, new.key) for new in listed.objects}
+        sources = {merge_place(group, place.key) for place in gone}
+        made = {new.key: merge_place(group, new.key) for new in listed.objects}
         for new in listed.objects:
             is_own = not is_merge or _is_made_of(made[new.key], sources, made.values())
             if new.key in replayed or not is_own:
@@ -248,19 +249,9 @@ def places(
     return found
 
 
-_Place = tuple[str, int]
-"""The folder and the generation of an object."""
-
-
-def _merged_within(group: str, key: str) -> _Place:
-    """The place of an object: what it is merged with has the same.
-
-    A former life of a topic partition has earlier generations.
-    """
-    return key.rpartition("/")[0], object_names.origin(group, key).generation
-
-
-def _is_made_of(place: _Place, sources: Collection[_Place], made: Collection[_Place]) -> bool:
+def _is_made_of(
+    place: MergePlace, sources: Collection[MergePlace], made: Collection[MergePlace]
+) -> bool:
     """Return whether a merged object may have rows of objects at these places, which retire.
 
     If none of the new ones has the generation of a source, as earlier software merged it, any of

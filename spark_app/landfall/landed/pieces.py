@@ -24,6 +24,7 @@ from landfall.ledger.effects import (
     effects,
 )
 from landfall.ledger.names import object_names
+from landfall.ledger.names.object_names import MergePlace, merge_place
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.replace.replacement_lists import LandedAgain, NewObject, ReplacementList
 from landfall.ledger.replace.replacing import changes_rows
@@ -231,7 +232,7 @@ class Counting:
         self,
         new: NewObject,
         left_out: frozenset["Bounds"],
-        known: frozenset[tuple["_Place", "Bounds"]] | None,
+        known: frozenset[tuple[MergePlace, "Bounds"]] | None,
     ) -> "_PieceRows | None":
         """Return the rows of a new object of this life of the topic partition; None if none is.
 
@@ -250,7 +251,7 @@ class Counting:
         at = 0
         rows = list[RowRange]()
         bounds = list[Bounds]()
-        place = self._place(key)
+        place = merge_place(self.group, key)
         for section in new.sections:
             own = (section.first_offset, section.last_offset)
             if section.partition == tp.partition and section.rows:
@@ -268,7 +269,7 @@ class Counting:
 
     def _known(
         self, sources: Mapping[str, frozenset["Bounds"]], listed: ReplacementList
-    ) -> "frozenset[tuple[_Place, Bounds]]":
+    ) -> "frozenset[tuple[MergePlace, Bounds]]":
         """The places and bounds of sections that new objects may be made of.
 
         An object is merged within its folder and generation, and a former life has earlier
@@ -276,10 +277,12 @@ class Counting:
         none of its generation has, as earlier software has merged it, in any.
         """
         own = {
-            (self._place(key), bounds) for key, sections in sources.items() for bounds in sections
+            (merge_place(self.group, key), bounds)
+            for key, sections in sources.items()
+            for bounds in sections
         }
         new = {
-            (self._place(object_.key), (section.first_offset, section.last_offset))
+            (merge_place(self.group, object_.key), (section.first_offset, section.last_offset))
             for object_ in listed.objects
             for section in object_.sections
             if section.partition == self.slice_.topic_partition.partition
@@ -292,9 +295,6 @@ class Counting:
             if (place[1], bounds) in moved or bounds in away
         }
         return frozenset(own & new | elsewhere)
-
-    def _place(self, key: str) -> "_Place":
-        return key.rpartition("/")[0], object_names.origin(self.group, key).generation
 
     def _is_wanted(self, bounds: "Bounds") -> bool:
         offsets = self.slice_.offsets
@@ -325,8 +325,6 @@ class Counting:
 
 Bounds = tuple[int, int]
 """The first and the last offset of a section."""
-_Place = tuple[str, int]
-"""The folder and the generation of an object."""
 
 
 @dataclass(frozen=True, slots=True)

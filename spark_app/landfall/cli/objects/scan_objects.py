@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
 from landfall.checks.corrections import Corrections, corrections
+from landfall.checks.topic_ids import TopicIds
 from landfall.cli.group_store import GroupStore
 from landfall.landed.specs import Lists
 from landfall.lane.replacements import read_applied
@@ -13,7 +14,6 @@ from landfall.ledger import State
 from landfall.ledger.effects import (
     Effect,
     LettersReplayed,
-    LifetimeBegan,
     ObjectsReplaced,
     RangeLanded,
     effects,
@@ -95,15 +95,15 @@ def objects_in_scope(
     is_corrected = state.totals.lost_objects or state.totals.replayed
     by = corrections(opened.records(), through) if is_corrected else Corrections()
     changed = {*retired, *by.lost, *by.replays}
-    topic_ids = dict[TopicPartition, str]()
+    topic_ids = TopicIds()
     for record in opened.records():
         seq, time = record.header.seq, record.header.time
         if seq > through:
             continue
-        said = effects(record)
-        begun = (effect for effect in said if isinstance(effect, LifetimeBegan))
-        topic_ids |= {effect.topic_partition: effect.entry.topic_id for effect in begun}
-        found = [entry for effect in said for entry in _named(opened, effect, lists)]
+        found = list[_Named]()
+        for effect in effects(record):
+            topic_ids.take(effect)
+            found += _named(opened, effect, lists)
         if not found or not window.has_time(time):
             continue
         for landed, ranges, of_commit in found:
@@ -119,7 +119,7 @@ def objects_in_scope(
                     ranges=ranges,
                     origin=origin,
                     is_whole=is_whole,
-                    topic_id=topic_ids.get(TopicPartition(origin.topic, origin.partition), ""),
+                    topic_id=topic_ids.of(TopicPartition(origin.topic, origin.partition), seq),
                 )
 
 

@@ -232,6 +232,18 @@ class Origin:
     plan: int = field(default=-1, compare=False)
 
 
+MergePlace = tuple[str, int]
+"""The folder and the generation of an object."""
+
+
+def merge_place(group: str, key: str) -> MergePlace:
+    """The place of an object: what it is merged with has the same.
+
+    A former life of a topic partition has earlier generations.
+    """
+    return key.rpartition("/")[0], origin(group, key).generation
+
+
 def origin(group: str, key: str) -> Origin:
     """The origin that the key of a data object, or of a dead-letter object of this group, names.
 
