@@ -2,7 +2,10 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Protocol, TypeVar
+from uuid import uuid4
 
 import pytest
 from pyspark import SparkContext
@@ -16,9 +19,11 @@ from tests.support.kubernetes.fake_kubelet import Kubelet
 from tests.support.kubernetes.groups import Groups, install
 from tests.support.landing.group import Scene
 from tests.support.landing.processes import Processes
+from tests.support.pages.hourly_etl import HourlyEtl, drivers_of
 from tests.support.places import kinds, save_secrets
 from tests.support.stores.s3 import Bucket, S3Server
 
+Etl = TypeVar("Etl", bound=HourlyEtl)
 SECRETS = Path(__file__).parents[1] / "support/secrets"
 """Secrets of steps and decoders."""
 
@@ -49,6 +54,34 @@ def s3_scene(kafka: Broker, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in keys(bucket.server).items():
         monkeypatch.setenv(name, value)
     return Scene(kafka, bucket)
+
+
+class Follow(Protocol):
+    """Begins an example, followed as its page says, with topics and a bucket of its own."""
+
+    def __call__(self, kind: type[Etl]) -> Etl: ...
+
+
+@pytest.fixture
+def follow(
+    kafka: Broker,
+    s3: S3Server,
+    context: SparkContext,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Follow]:
+    """Examples whose drivers use this Spark."""
+    for name, value in keys(s3).items():
+        monkeypatch.setenv(name, value)
+    with ExitStack() as stack:
+
+        def begin(kind: type[Etl]) -> Etl:
+            made = kind(kafka, s3.create_bucket(), tmp_path, f"t{uuid4().hex[:8]}")
+            made.prepare()
+            stack.enter_context(drivers_of(made, context))
+            return made
+
+        yield begin
 
 
 @pytest.fixture

@@ -6,20 +6,14 @@ import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
-from uuid import uuid4
 
 import pytest
-from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
-from tests.integration.conftest import keys
-from tests.support.kafka.broker import Broker
-from tests.support.pages.hourly_etl import drivers_of, shown, without_times
+from tests.integration.conftest import Follow
+from tests.support.pages.hourly_etl import shown, without_times
 from tests.support.pages.markdown import code
 from tests.support.pages.night_of_clicks import EXAMPLE, GUIDE, PAGE, NightOfClicks, produce
-from tests.support.stores.s3 import S3Server
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -35,20 +29,9 @@ ENDS = {
 
 
 @pytest.fixture
-def example(
-    kafka: Broker,
-    s3: S3Server,
-    context: SparkContext,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[NightOfClicks]:
+def example(follow: Follow) -> NightOfClicks:
     """The example, before anything is typed."""
-    for name, value in keys(s3).items():
-        monkeypatch.setenv(name, value)
-    made = NightOfClicks(kafka, s3.create_bucket(), tmp_path, f"t{uuid4().hex[:8]}")
-    made.prepare()
-    with drivers_of(made, context):
-        yield made
+    return follow(NightOfClicks)
 
 
 def test_the_pages_show_what_happens(example: NightOfClicks) -> None:

@@ -3,39 +3,22 @@ Spark, to a real S3; merged, undone and audited.
 """
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from uuid import uuid4
 
 import pytest
-from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
-from tests.integration.conftest import keys
-from tests.support.kafka.broker import Broker
+from tests.integration.conftest import Follow
 from tests.support.pages.followed_changes import EXAMPLE, PAGE, FollowedChanges
-from tests.support.pages.hourly_etl import drivers_of, shown, without_times
+from tests.support.pages.hourly_etl import shown, without_times
 from tests.support.pages.markdown import code
-from tests.support.stores.s3 import S3Server
 
 pytestmark = pytest.mark.xdist_group("spark")
 
 
 @pytest.fixture
-def example(
-    kafka: Broker,
-    s3: S3Server,
-    context: SparkContext,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[FollowedChanges]:
+def example(follow: Follow) -> FollowedChanges:
     """The example, with its records in Kafka."""
-    for name, value in keys(s3).items():
-        monkeypatch.setenv(name, value)
-    made = FollowedChanges(kafka, s3.create_bucket(), tmp_path, f"t{uuid4().hex[:8]}")
-    made.prepare()
-    with drivers_of(made, context):
-        yield made
+    return follow(FollowedChanges)
 
 
 def test_the_page_shows_what_happens(example: FollowedChanges) -> None:

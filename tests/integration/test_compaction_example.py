@@ -6,22 +6,17 @@ import gzip
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from uuid import uuid4
 
 import pytest
-from pyspark import SparkContext
 
 from landfall.api.contract import ExitCode
 from landfall.ledger import Finalize, Replace
-from tests.integration.conftest import keys
-from tests.support.kafka.broker import Broker
+from tests.integration.conftest import Follow
 from tests.support.pages.compacted_orders import EXAMPLE, FIRST, PAGE, CompactedOrders, produce
-from tests.support.pages.hourly_etl import drivers_of, shown, without_times
+from tests.support.pages.hourly_etl import shown, without_times
 from tests.support.pages.markdown import code
-from tests.support.stores.s3 import S3Server
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -31,20 +26,9 @@ FIRST_ATTEMPTS, SECOND_ATTEMPTS = range(produce.MINUTES), range(7, produce.MINUT
 
 
 @pytest.fixture
-def example(
-    kafka: Broker,
-    s3: S3Server,
-    context: SparkContext,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[CompactedOrders]:
+def example(follow: Follow) -> CompactedOrders:
     """The example, with its records in Kafka."""
-    for name, value in keys(s3).items():
-        monkeypatch.setenv(name, value)
-    made = CompactedOrders(kafka, s3.create_bucket(), tmp_path, f"t{uuid4().hex[:8]}")
-    made.prepare()
-    with drivers_of(made, context):
-        yield made
+    return follow(CompactedOrders)
 
 
 @dataclass(frozen=True)

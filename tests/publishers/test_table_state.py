@@ -18,22 +18,25 @@ from tests.support.publishers.table_places import TablePlaces
 from tests.support.stores.s3 import Bucket
 
 
-@pytest.mark.parametrize(
-    ("kind", "is_around"), [("Iceberg", False), ("Delta", False), ("Delta", True)]
-)
-def test_the_state_of_a_table_in_a_bucket_is_read_by_the_access_of_the_output(
+@pytest.fixture(params=[("Iceberg", False), ("Delta", False), ("Delta", True)])
+def orders(
+    request: pytest.FixtureRequest,
     tmp_path: Path,
     bucket: Bucket,
     monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    *,
-    is_around: bool,
-) -> None:
+) -> PublishedOrders:
+    """A table by its kind, and whether its folder has its objects in it."""
     for name, value in bucket.server.env.items():
         monkeypatch.setenv(name, value)
-    places = TablePlaces(tmp_path, bucket, is_around=is_around)
+    kind, is_around = request.param
     no_engine: Any = None
-    orders = PublishedOrders(places, kind, no_engine).land(0, 40, 100).publish()
+    return PublishedOrders(TablePlaces(tmp_path, bucket, is_around=is_around), kind, no_engine)
+
+
+def test_the_state_of_a_table_in_a_bucket_is_read_by_the_access_of_the_output(
+    orders: PublishedOrders,
+) -> None:
+    orders.land(0, 40, 100).publish()
     opened = GroupStore(orders.landed.group, orders.landed.store)
 
     (report,) = read_tables(opened, (), datetime.now(UTC)).publishers
@@ -44,28 +47,16 @@ def test_the_state_of_a_table_in_a_bucket_is_read_by_the_access_of_the_output(
     found = table.health.details
     assert found
     assert (found.files.count, found.files.bytes) == (len(sizes), sum(sizes))
-    assert found.versions.count == (2 if kind == "Delta" else 1)
+    assert found.versions.count == (2 if orders.kind == "Delta" else 1)
     assert found.metadata.bytes
     assert found.metadata.bytes >= found.metadata.current_bytes > 0
     assert not table.health.lacks_any
 
 
-@pytest.mark.parametrize(
-    ("kind", "is_around"), [("Iceberg", False), ("Delta", False), ("Delta", True)]
-)
 def test_a_table_in_a_bucket_is_audited_by_the_access_of_the_output(
-    tmp_path: Path,
-    bucket: Bucket,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    *,
-    is_around: bool,
+    orders: PublishedOrders,
 ) -> None:
-    for name, value in bucket.server.env.items():
-        monkeypatch.setenv(name, value)
-    no_engine: Any = None
-    places = TablePlaces(tmp_path, bucket, is_around=is_around)
-    orders = PublishedOrders(places, kind, no_engine).land(0, 40).publish()
+    orders.land(0, 40).publish()
     more = {"name": "day", "type": "Date"}
     orders.evolve([*COLUMNS, more]).land(40, 100).publish()
 

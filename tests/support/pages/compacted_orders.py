@@ -42,8 +42,3 @@ class CompactedOrders(HourlyEtl):
     def folders(self) -> tuple[str, ...]:
         """Where each of the hours is in the bucket."""
         return tuple(each.format(f"{self.prefix}.orders") for each in FOLDERS)
-
-    def copy(self) -> None:
-        """Let other programs see what the bucket has now."""
-        shutil.rmtree(self.folder / "etl", ignore_errors=True)
-        super().copy()

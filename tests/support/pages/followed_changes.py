@@ -33,8 +33,3 @@ class FollowedChanges(HourlyEtl):
             shutil.copy(EXAMPLE / name, self.folder)
         records = produce.texts(changes.records("postgres"))
         produce.produce(str(self.kafka), f"{self.prefix}.orders", records, FIRST)
-
-    def copy(self) -> None:
-        """Let other programs see what the bucket has now."""
-        shutil.rmtree(self.folder / "etl", ignore_errors=True)
-        super().copy()

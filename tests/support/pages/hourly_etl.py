@@ -6,6 +6,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -134,11 +135,12 @@ class HourlyEtl:
         return code, printed.read()
 
     def copy(self) -> None:
-        """Copy new objects to the folder, where other programs read them."""
+        """Let other programs see in the folder what the bucket has now."""
+        shutil.rmtree(self.folder / "etl", ignore_errors=True)
         for key in self.bucket.keys(""):
-            if not (file := self.folder / key).exists():
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(self.bucket.read(key))
+            file = self.folder / key
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(self.bucket.read(key))
 
     def _shell(self, command: str) -> tuple[int, str]:
         self.copy()

@@ -1,7 +1,6 @@
 """The example ``examples/backfill``, followed as its pages say."""
 
 import importlib
-import shutil
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -30,8 +29,3 @@ class NightOfClicks(HourlyEtl):
             self.write(file.name, file.read_text())
         for file in EXAMPLE.glob("*.py"):
             (self.folder / file.name).write_text(self._ours(file.read_text()))
-
-    def copy(self) -> None:
-        """Let other programs see what the bucket has now."""
-        shutil.rmtree(self.folder / "etl", ignore_errors=True)
-        super().copy()
