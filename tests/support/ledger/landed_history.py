@@ -148,7 +148,7 @@ class History:
         undoes: int = -1,
         mixed: bool = False,
     ) -> tuple[str, ...]:
-        """Put one object in the place of each group of a folder, and return their keys."""
+        """Replace each group of objects of a folder by one, and return the keys of the new ones."""
         made = [self._merged([self.now.objects[key] for key in sorted(keys)]) for keys in groups]
         retire = sorted((each for old, _, _ in made for each in old), key=lambda each: each.key)
         objects = tuple(NewObject(new, sections, mixed) for _, new, sections in made)

@@ -275,7 +275,7 @@ def landed_as(landed: Landed, start: int, end: int) -> tuple[int, LandedObject]:
 
 
 def retire(landed: Landed, merge: Merge) -> None:
-    """Let the new objects take the place of the old ones."""
+    """Replace the old objects by the new ones."""
     merge.complete()
     for old in merge.retire:
         (landed.root / old.key).unlink()
