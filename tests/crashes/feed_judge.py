@@ -21,7 +21,15 @@ from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import TopicPartition
 from landfall.source.files_log import topic_id
 from tests.crashes.feed_world import DAMAGE, MAX_ATTEMPTS, TOPICS, Folder, is_filtered
-from tests.crashes.judge import Offsets, common_findings, folded_records, landed, lost, way_out
+from tests.crashes.judge import (
+    Offsets,
+    common_findings,
+    folded_records,
+    landed,
+    lost,
+    still_busy,
+    way_out,
+)
 
 if TYPE_CHECKING:
     from tests.crashes.feeds import FeedSchedule
@@ -100,7 +108,7 @@ def stuck(schedule: "FeedSchedule", process: "Process") -> Iterator[str]:
         yield f"{process.name} has not said anything"
         return
     if not progress.is_at_rest:
-        yield f"{process.name} is still busy"
+        yield still_busy(process)
         return
     with schedule.judging():
         records = [record for _, record in folded_records(schedule)]

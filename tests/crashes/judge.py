@@ -59,7 +59,7 @@ def stuck(schedule: "Schedule", process: "Process") -> Iterator[str]:
         yield f"{process.name} has not said anything"
         return
     if not progress.is_at_rest:
-        yield f"{process.name} is still busy"
+        yield still_busy(process)
     for topic, partitions in schedule.log.partitions.items():
         for partition, marks in enumerate(partitions):
             tp = TopicPartition(topic, partition)
@@ -69,6 +69,11 @@ def stuck(schedule: "Schedule", process: "Process") -> Iterator[str]:
                 yield f"{tp}: {process.name} has landed up to {at} of {marks.end}, and says nothing"
             elif stalled and not way_out(schedule, tp, stalled, progress.state):
                 yield f"{tp} stands, and nobody can help: {stalled.reason}: {stalled}"
+
+
+def still_busy(process: "Process") -> str:
+    """That a driver has something under way, though it had the time to end it."""
+    return f"{process.name} is still busy"
 
 
 def way_out(schedule: "Schedule", tp: TopicPartition, stalled: Stalled, state: State) -> bool:

@@ -3,9 +3,10 @@
 Each driver has a spec of its own: it names one place or another for new dead letters, all places or
 some, as after a change of ``badRecords.url`` or its rollback. A place may refuse for a while. A
 driver whose spec does not name what it needs may end, for that reason alone, and it may neither
-lose nor repeat anything. The last driver knows every place. In the end every record is landed once,
-as in all schedules; each object is in the store that its key names; and ``fsck`` by a spec that
-names no place takes nothing for lost.
+lose nor repeat anything. If it lives on, it waits with the objects that it cannot make again, and
+says which fields of the spec lack the place. The last driver knows every place. In the end every
+record is landed once, as in all schedules; each object is in the store that its key names; and
+``fsck`` by a spec that names no place takes nothing for lost.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,7 @@ from landfall.driver.core.deps import DriverDeps
 from landfall.driver.process.loop import Driver
 from landfall.errors import LettersUnreachable, Reason, StoreDenied
 from landfall.store.memory import Call, CallFault, Operation, Plan
+from tests.crashes.judge import still_busy
 from tests.crashes.luck import Loss
 from tests.crashes.machine import Schedule
 from tests.crashes.process import Process
@@ -92,6 +94,11 @@ class LettersSchedule(Schedule):
         store = self.store_of(group)
         return replace(driver_deps(self, name, self.runner(store)), store=store)
 
+    def stuck(self, process: Process) -> Iterable[str]:
+        """See ``Schedule``; a driver may wait for a place that its spec must name first."""
+        found = super().stuck(process)
+        return (f for f in found if f != still_busy(process)) if _asks_for(process) else found
+
     def source_events(self) -> list[Callable[[], object]]:
         """See ``Schedule``; places may refuse for a while."""
         return [*super().source_events(), *[self._refuse_or_answer] * REFUSALS]
@@ -116,6 +123,15 @@ class LettersSchedule(Schedule):
         except LettersUnreachable:
             return
         yield from (f"by a spec without places: {each}" for each in report.findings)
+
+
+def _asks_for(process: Process) -> bool:
+    """Return whether a driver says that its spec lacks a place that a repair needs."""
+    failure = process.contender.deps.counters.last_failure
+    if failure is None or process.progress is None or not process.progress.repairing:
+        return False
+    lacks_place = Reason.SPEC_INVALID in process.may_name
+    return lacks_place and "nor badRecords.formerPlaces" in failure.message
 
 
 class RefusingPlace:
