@@ -256,54 +256,66 @@ def _evaluate(
     """
     registered = _register(columns)
     try:
-        part = _run_over(statement.text, registered)
+        parts.append(_run_over(statement.text, registered))
     except _FAILED as error:
         if len(columns) == 1:
             errors[int(rows[0])] = f"sql: {_message(error)}"
             return
     else:
-        parts.append(part)
         return
-    failing = _failing(statement, columns, registered)
+    guarded = _guarded(statement, columns.schema, registered)
+    failing = _failing(statement, columns, guarded.probes) if guarded else {}
     errors.update({int(rows[row]): error for row, error in failing.items()})
-    if failing:
-        left = np.delete(np.arange(len(columns)), [*failing])
-        if len(left):
+    left = np.delete(np.arange(len(columns)), [*failing])
+    if guarded and failing and not guarded.probes[: len(statement.fallible), left].any():
+        parts.append(guarded.part.take(pa.array(left)))
+        return
+    for some in [left] if failing else np.array_split(left, 2):
+        if len(some):
             _evaluate(
                 statement=statement,
-                columns=columns.take(pa.array(left)),
-                rows=rows[left],
+                columns=columns.take(pa.array(some)),
+                rows=rows[some],
                 parts=parts,
                 errors=errors,
             )
-        return
-    half = len(columns) // 2
-    _evaluate(
-        statement=statement,
-        columns=columns.slice(0, half),
-        rows=rows[:half],
-        parts=parts,
-        errors=errors,
-    )
-    _evaluate(
-        statement=statement,
-        columns=columns.slice(half),
-        rows=rows[half:],
-        parts=parts,
-        errors=errors,
-    )
 
 
-def _failing(statement: Statement, columns: pa.RecordBatch, registered: pa.Array) -> dict[int, str]:
-    """Return the rows for which the query fails alone, as far as its probe finds them.
+@dataclass(frozen=True)
+class _Guarded:
+    """The result of a query with null for each expression where it fails.
+
+    Attributes:
+        part: the columns of the query.
+        probes: whether each probe of the statement is null, shape (probes, rows).
+    """
+
+    part: pa.RecordBatch
+    probes: Any
+
+
+def _guarded(statement: Statement, schema: pa.Schema, registered: pa.Array) -> _Guarded | None:
+    """Run a query with its probes; None if it fails even so."""
+    try:
+        made = _run_over(statement.guarded, registered)
+    except _FAILED:
+        return None
+    names = _names(statement.text, schema)
+    probes = np.array([np.asarray(column.is_null()) for column in made.columns[len(names) :]])
+    return _Guarded(pa.RecordBatch.from_arrays(made.columns[: len(names)], names), probes)
+
+
+@lru_cache(2)
+def _names(query: str, _: pa.Schema) -> list[str]:
+    """Return the names of a query's columns, without ``ROW``; the table has this schema now."""
+    return list(_connection().sql(query).columns[:-1])
+
+
+def _failing(statement: Statement, columns: pa.RecordBatch, probes: Any) -> dict[int, str]:
+    """Return the rows for which the query fails alone, as far as its probes find them.
 
     Errors of a cast of text differ in the text alone, so two texts give all errors.
     """
-    try:
-        probed = _run_over(statement.probe, registered)
-    except _FAILED:
-        return {}
-    probes = np.array([np.asarray(column.is_null()) for column in probed.columns])
     fails = probes[: len(statement.fallible)]
     errors: dict[int, str | None] = {}
     for texts in _cast_texts(statement, columns, probes):

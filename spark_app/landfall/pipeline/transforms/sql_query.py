@@ -133,13 +133,14 @@ class Statement:
 
     Attributes:
         text: the query; its last column is ``ROW``.
-        probe: gives null where the query fails, in one column for each of ``fallible``, then for
-            each cast inside of these, and ``ROW`` after them.
+        guarded: the query, with null for each expression where it fails, and its probes: columns
+            that are null where an expression fails, one for each of ``fallible``, then one for each
+            cast inside of these, and ``ROW`` after them.
         fallible: the expressions that may fail.
     """
 
     text: str
-    probe: str
+    guarded: str
     fallible: tuple[Fallible, ...]
 
     def failing(self, expressions: Sequence[int]) -> str:
@@ -228,8 +229,10 @@ def _statement(
                 known if len(known) == len(casts) else (),
             )
         )
-    probe = selecting([_probe(part, *probes) for part in probed])
-    return Statement(selecting(items), probe, tuple(fallible))
+    hashed, cast, case = probes
+    guarded = [_guarded(item, lambda part: _probe(part, hashed, cast), case) for item in items]
+    found = [_probe(part, hashed, cast) for part in probed]
+    return Statement(selecting(items), selecting([*guarded, *found]), tuple(fallible))
 
 
 def _selecting(document: Tree, items: Sequence[Tree]) -> str:
@@ -240,8 +243,12 @@ def _selecting(document: Tree, items: Sequence[Tree]) -> str:
     return json.dumps({**document, "statements": [{**statement, "node": node}]})
 
 
-_PROBES = f"SELECT TRY(hash({ROW})), {ROW} IS NULL OR {ROW} IS NOT NULL OR NULL"
-"""Give null only where an expression fails: ``ROW`` is exchanged for it.
+_PROBES = (
+    f"SELECT TRY(hash({ROW})), {ROW} IS NULL OR {ROW} IS NOT NULL OR NULL, "
+    f"CASE WHEN {ROW} IS NOT NULL THEN {ROW} END"
+)
+"""Give null only where an expression fails: ``ROW`` is exchanged for it. The last one evaluates an
+expression only where its probe, which is exchanged for the first ``ROW`` in it, is not null.
 
 A hash is never null but where its argument fails. A cast is null where its column is not, if it is
 a TRY_CAST: whole vectors are cast, where TRY evaluates row by row.
@@ -282,6 +289,7 @@ def _first_casts(part: Tree) -> list[Tree]:
 _STRICT = frozenset({"FUNCTION", "CAST", "COMPARISON", "BETWEEN"})
 """Expressions that take all of what is in them, for every row, and add a failure after it."""
 _LAZY_FUNCTIONS = frozenset({"if", "nullif"})
+_INFALLIBLE = frozenset({"COLUMN_REF", "CONSTANT"})
 
 
 def _probe(part: Tree, hashed: Tree, cast: Tree) -> Tree:
@@ -299,12 +307,30 @@ def _probe(part: Tree, hashed: Tree, cast: Tree) -> Tree:
     }
 
 
+def _guarded(item: Tree, probe: Callable[[Tree], Tree], case: Tree) -> Tree:
+    """Return an item of the SELECT list, with null where an expression in it fails."""
+    if item["class"] == "STAR":
+        replaced = [
+            {**replacement, "value": _guarded(replacement["value"], probe, case)}
+            for replacement in _dicts(item["replace_list"])
+        ]
+        return {**item, "replace_list": replaced}
+    if item["class"] in _INFALLIBLE:
+        return item
+    if _is_cast(item):
+        return {**item, "try_cast": True}
+    (check,) = case["case_checks"]
+    condition = {**check["when_expr"], "children": [probe(item)]}
+    checks = [{"when_expr": condition, "then_expr": {**item, "alias": ""}}]
+    return {**case, "alias": item["alias"], "case_checks": checks}
+
+
 def _fallible(item: Tree) -> Iterator[Tree]:
     """The expressions in an item of the SELECT list that may fail for some rows."""
     if item["class"] == "STAR":
         for replaced in _dicts(item["replace_list"]):
             yield from _fallible(replaced["value"])
-    elif item["class"] not in {"COLUMN_REF", "CONSTANT"}:
+    elif item["class"] not in _INFALLIBLE:
         yield item
 
 

@@ -1,6 +1,7 @@
 """``Sql``: what a query gives, which rows it rejects, and which queries are refused."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -238,8 +239,28 @@ class CountedConnection:
 def queries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The queries that are run."""
     counted = CountedConnection(sql._connection())
+    sql._names.cache_clear()
     monkeypatch.setattr(sql, "_connection", lambda: counted)
     return counted.queries
+
+
+def test_a_row_for_which_only_the_probe_fails_is_asked_for_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Null of a probe never becomes null of a column."""
+    real = sql._errors
+
+    def first_only(asked: Sequence[str], columns: pa.RecordBatch) -> list[str | None]:
+        return [*real(asked, columns)[:1], *[None] * (len(asked) - 1)]
+
+    monkeypatch.setattr(sql, "_errors", first_only)
+    made = group("SELECT s::DATE AS unasked FROM records", s="String").pipeline()
+
+    got = apply(made, records(*({"s": text} for text in ("2026-01-01", "x", "y", "z"))))
+
+    assert got.columns is not None
+    assert got.columns.num_rows == 1
+    assert sorted(rejected(got)) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("share", [10_000, 100, 10, 1], ids=lambda share: f"1 of {share}")
@@ -255,7 +276,7 @@ def test_failing_rows_need_a_query_for_each_distinct_error(share: int, queries: 
     got = apply(made, records(*rows))
 
     assert len(got.bad.rows) == 10_000 // share
-    # It fails, the rows are found, each text is asked for, and all rows but those are evaluated.
+    # It fails, rows and values are found, with their names, and each text is asked for.
     assert len(queries) <= 2 + len(texts) + 1
 
 
