@@ -17,7 +17,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 WORKERS ?= 3
 PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help setup servers tools ready lock audit sbom release release-twice crds fmt check check-types check-docs check-native check-words check-imports docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite kill-suite pages-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence newcomer chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-keyed bench-keyed-merge bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
+.PHONY: help setup servers tools ready lock audit sbom release release-twice crds fmt check check-types check-docs check-native check-words check-imports docs size test test-rest test-all test-times unit properties behaviour integration e2e registry-suite store-suite publisher-suite files-suite lease-suite kill-suite tail-suite pages-suite replacing-suite hot-path-suite cluster-times sim sim-year model crash-hunt fuzz fuzz-suite hostile hostile-node hostile-guards operator-evidence newcomer chaos chaos-replace rights bench bench-backfill bench-idle bench-fleet bench-ledger bench-files bench-publish bench-keyed bench-keyed-merge bench-merging cluster cluster-down demo demo-clean demo-cluster demo-cluster-clean clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -196,6 +196,9 @@ lease-suite: ready ## Let takers race for files while they and drivers are kille
 
 kill-suite: ready tools ## Kill and freeze drivers that hand over, end ranges, take files or live shortly, an operator of many groups, and a broker under load (ten minutes)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_handover.py tests/integration/test_closed_ranges.py tests/integration/test_files.py tests/integration/test_short_lives.py tests/integration/test_operator_fleet.py tests/integration/test_chaos_load.py
+
+tail-suite: ready ## Look at landed rows and their tail while drivers are killed and frozen (LOOKS=10000 SEED=n; a quarter of an hour)
+	@LANDFALL_LOOKS=$(or $(LOOKS),10000) LANDFALL_SEED=$(or $(SEED),0) $(PYTEST) -n0 -v -s -m full tests/integration/test_tail_kills.py
 
 pages-suite: ready ## Follow the Start pages one after another in one shell, as printed (a quarter of an hour)
 	@$(PYTEST) -n0 -v -m full tests/integration/test_tutorial_pages.py
