@@ -60,16 +60,20 @@ def files(name: str, imports: ImportGraph) -> list[str]:
 def _importing(name: str, imports: ImportGraph) -> set[str]:
     """Return the modules of tests that import a module by the fewest steps.
 
-    What tests share is no step: a test that imports it imports what it imports.
+    What tests share is no step: a test that imports it imports what it imports. Models are found as
+    well, and not instead of other tests.
     """
     seen = level = {name} & imports.modules
+    models = set[str]()
     while level:
         level = _with_shared(level, imports)
-        if tests := {found for found in level if found.rpartition(".")[2].startswith("test_")}:
-            return tests
+        tests = {found for found in level if found.rpartition(".")[2].startswith("test_")}
+        models |= {test for test in tests if test.startswith("tests.model.")}
+        if tests - models:
+            return tests | models
         level = _importers(level, imports) - seen
         seen |= level
-    return set()
+    return models
 
 
 def _with_shared(level: set[str], imports: ImportGraph) -> set[str]:

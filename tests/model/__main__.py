@@ -10,6 +10,7 @@ from tests.model import (
     discovering,
     expiring,
     finalizing,
+    keyed,
     leasing,
     letters,
     loading,
@@ -85,6 +86,7 @@ def main() -> int:
         promoting.main(),
         expiring.main(),
         letters.main(),
+        keyed.main(),
     ]
     return 0 if held and not any(others) else 1
 
