@@ -24,16 +24,22 @@ Of a feed of files, name a file, with or without a row that counts from 1: the p
 and their objects, or the object that holds the row. From an offset, a feed's file and row are
 named, too; row R of part N has offset N * 1000000000 + R - 1.
 
+Of a keyed table, name a key: its newest row in the table, and the object that holds the row.
+
 examples:
   landfall locate group.yaml clicks 3 41877
   landfall locate group.yaml clicks 3 41877 --json
   landfall locate group.yaml hourly 2026/11/21/04.json.gz:17
+  landfall locate group.yaml orders --key id=7
 """,
     )
     add_group(command)
     command.add_argument("topic", metavar="TOPIC", help="the topic")
     command.add_argument(
-        "place", metavar="PARTITION|FILE[:ROW]", help="its Kafka partition, or a file of a feed"
+        "place",
+        metavar="PARTITION|FILE[:ROW]",
+        nargs="?",
+        help="its Kafka partition, or a file of a feed",
     )
     command.add_argument(
         "offset",
@@ -41,6 +47,13 @@ examples:
         metavar="OFFSET",
         nargs="?",
         help="the offset to look up in the Kafka partition",
+    )
+    command.add_argument(
+        "--key",
+        metavar="COLUMN=VALUE",
+        action="append",
+        default=[],
+        help="a key of a table with mode: Keyed; once for each of its columns",
     )
     add_json(command)
 

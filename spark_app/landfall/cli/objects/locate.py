@@ -1,10 +1,14 @@
 """``landfall locate``: from topic, Kafka partition and offset to the object and the row in it.
 
-For a feed also from a file and a row; see ``locate_files``.
+For a feed also from a file and a row; see ``locate_files``. For a keyed table also from a key; see
+``locate_key``.
 """
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 from rich.markup import escape
@@ -19,14 +23,21 @@ from landfall.landed.locating import FoundObject, OffsetLocation, is_changed_sin
 from landfall.lane import records_in_segments
 from landfall.ledger.offsets import TopicPartition
 
+if TYPE_CHECKING:
+    from landfall.cli.objects.locate_key import KeyAnswer
+
 
 def locate(arguments: argparse.Namespace) -> ExitCode:
     """Print the outcome of an offset; the exit code is FAULT if a committed record is lost.
 
     Raises:
-        Stalled: SPEC_INVALID, an offset or a file is missing, or there is no such row.
+        Stalled: SPEC_INVALID, an offset or a file is missing, or there is no such row or key.
     """
     opened = GroupStore.of(arguments.group)
+    if arguments.key:
+        return _locate_key(opened, arguments)
+    if arguments.place is None:
+        raise Stalled(Reason.SPEC_INVALID, "name a Kafka partition, a file of a feed, or --key")
     if arguments.offset is None:
         return _locate_file(opened, arguments)
     if not arguments.place.isdecimal():
@@ -34,6 +45,31 @@ def locate(arguments: argparse.Namespace) -> ExitCode:
         raise Stalled(Reason.SPEC_INVALID, message)
     tp = TopicPartition(arguments.topic, int(arguments.place))
     return _print(arguments, look_up(opened, tp, arguments.offset))
+
+
+def _locate_key(opened: GroupStore, arguments: argparse.Namespace) -> ExitCode:
+    """Print the newest row of a key in each keyed table, and where it is."""
+    from landfall.cli.objects.locate_key import find_key  # noqa: PLC0415  # it imports Arrow
+
+    if arguments.place is not None:
+        message = f"--key names no Kafka partition and no file, got {arguments.place}"
+        raise Stalled(Reason.SPEC_INVALID, message)
+    answers = find_key(opened, arguments.topic, arguments.key, partial(look_up, opened))
+    out = console.out()
+    if arguments.json:
+        shown = {"tables": [answer.document() for answer in answers]}
+        out.print(msgspec.json.encode(shown).decode(), markup=False)
+        return _worst(answers)
+    for answer in answers:
+        out.print(escape(answer.message))
+        if answer.location:
+            _show(answer.location)
+    return _worst(answers)
+
+
+def _worst(answers: "Sequence[KeyAnswer]") -> ExitCode:
+    fates = {answer.location.fate for answer in answers if answer.location}
+    return ExitCode.FAULT if "lost" in fates else ExitCode.OK
 
 
 def _locate_file(opened: GroupStore, arguments: argparse.Namespace) -> ExitCode:
@@ -68,18 +104,22 @@ def _locate_file(opened: GroupStore, arguments: argparse.Namespace) -> ExitCode:
 
 
 def _print(arguments: argparse.Namespace, answer: OffsetLocation) -> ExitCode:
-    out = console.out()
     if arguments.json:
-        out.print(msgspec.json.encode(asdict(answer)).decode(), markup=False)
+        console.out().print(msgspec.json.encode(asdict(answer)).decode(), markup=False)
     else:
-        out.print(escape(answer.message))
-        for object_ in answer.objects:
-            out.print(escape(object_.url) + _row_text(object_))
-        # The COMMIT names the schemas of a whole range, not of each record.
-        one_of = "one of " if len(answer.schemas) > 1 else ""
-        for url in answer.schemas:
-            out.print(f"decoded with {one_of}{escape(url)}")
+        _show(answer)
     return ExitCode.FAULT if answer.fate == "lost" else ExitCode.OK
+
+
+def _show(answer: OffsetLocation) -> None:
+    out = console.out()
+    out.print(escape(answer.message))
+    for object_ in answer.objects:
+        out.print(escape(object_.url) + _row_text(object_))
+    # The COMMIT names the schemas of a whole range, not of each record.
+    one_of = "one of " if len(answer.schemas) > 1 else ""
+    for url in answer.schemas:
+        out.print(f"decoded with {one_of}{escape(url)}")
 
 
 def _row_text(found: FoundObject) -> str:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from urllib.parse import unquote
 
+import pyarrow as pa
 from deltalake import PostCommitHookProperties, Schema
 from deltalake.exceptions import CommitFailedError
 
@@ -37,7 +38,8 @@ from landfall.publish.delta.tables import (
 from landfall.publish.delta.unnamed_files import delete_unnamed
 from landfall.publish.delta.vectors import Descriptor, VectorFile, VectorUnreadable, file_of
 from landfall.publish.keyed.index import FOLDER, IndexLost, IndexSizes, KeyIndex
-from landfall.publish.keyed.lifetimes import lifetimes_of
+from landfall.publish.keyed.lifetimes import lifetimes_by, lifetimes_of
+from landfall.publish.keyed.newest import Ended, NewestRow, newest_row
 from landfall.publish.keyed.passes import KeyedFile, KeyedPass, KeyedVersion
 from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.replaced_files import FileChanges, TableFile
@@ -95,6 +97,16 @@ class KeyedTables(DeltaTables):
                     self._write(loaded, stretch, new, changes, again=True)
                     return
         raise contended(table)
+
+    def newest(self, table: str, key: Mapping[str, str], ended: Ended) -> NewestRow | None:
+        """See ``HasKeys``."""
+        with self._errors("read", table):
+            if (loaded := self.logs.load(table)) is None:
+                return None
+            planned = self._pass(loaded, VectorFile())
+            planned = planned.with_lifetimes(lifetimes_by(ended, self.root))
+            columns = pa.schema(loaded.schema())
+            return newest_row(planned, self._position(loaded), columns, key)
 
     def _check_mode(self, loaded: LoadedTable, position: TablePosition) -> None:
         """Return if no other lane has rows in it: a table of all rows becomes a keyed one."""

@@ -17,7 +17,8 @@ from landfall.publish.iceberg.new_snapshot import NewSnapshot
 from landfall.publish.iceberg.position import index_names, other_lanes
 from landfall.publish.iceberg.tables import IcebergTables, reached_by, summary_of
 from landfall.publish.keyed.index import IndexSizes, IndexSlots, KeyIndex
-from landfall.publish.keyed.lifetimes import lifetimes_of
+from landfall.publish.keyed.lifetimes import lifetimes_by, lifetimes_of
+from landfall.publish.keyed.newest import Ended, NewestRow, newest_row
 from landfall.publish.keyed.passes import KeyedFile, KeyedPass, OpenedFiles
 from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.replaced_files import FileChanges, TableFile
@@ -36,6 +37,23 @@ class KeyedIcebergTables(IcebergTables):
 
     keys: KeySettings = field(kw_only=True)
     sizes: IndexSizes = field(default_factory=IndexSizes, kw_only=True)
+
+    def newest(self, table: str, key: Mapping[str, str], ended: Ended) -> NewestRow | None:
+        """See ``HasKeys``."""
+        from landfall.publish.iceberg.keyed_files import (  # noqa: PLC0415  # an extra
+            IndexFiles,
+            PlannedFiles,
+        )
+
+        with self.connection.errors("read", table):
+            if (loaded := self._load(table)) is None:
+                return None
+            planned = self._pass(
+                loaded, PlannedFiles(loaded), _write_nothing, IndexFiles.of(loaded)
+            )
+            planned = planned.with_lifetimes(lifetimes_by(ended, self.url("")))
+            columns = loaded.schema().as_arrow()
+            return newest_row(planned, self._position(loaded), columns, key)
 
     def _check_mode(self, loaded: Any, position: TablePosition) -> None:
         """Return if no other lane has rows in it: a table of all rows becomes a keyed one."""
@@ -138,6 +156,10 @@ class KeyedIcebergTables(IcebergTables):
         is_landed = below(self.url(""), file.uri) is not None
         io = self.connection.file_io(file.uri) if is_landed else loaded.io
         return io.new_input(file.uri).open()
+
+
+def _write_nothing(file: KeyedFile, _: Any) -> int:
+    raise AssertionError(f"{file.path}: nothing is marked when keys are looked up")
 
 
 def _check_format(loaded: Any) -> None:

@@ -1,6 +1,6 @@
 """Finds the lifetimes of the rows of a table's files."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from landfall.ledger.names.object_names import parse_key
@@ -22,7 +22,11 @@ def lifetimes_of(stretch: Stretch, root: str) -> Callable[[KeyedFile], Lifetimes
     """
     retired = (o for replacement in stretch.replaced for o in replacement.retired)
     keys = [*(o.key for o in stretch.objects), *(o.key for o in retired)]
-    ended = stretch.ended(parse_key(keys[0]).topic) if keys else {}
+    return lifetimes_by(stretch.ended(parse_key(keys[0]).topic) if keys else {}, root)
+
+
+def lifetimes_by(ended: Mapping[int, Sequence[int]], root: str) -> Callable[[KeyedFile], Lifetimes]:
+    """Return the lifetimes of the rows of files, by the lifetimes that have ended."""
     return lambda file: lifetimes_in(_generation(file, root), ended) if ended else {}
 
 

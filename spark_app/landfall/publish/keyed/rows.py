@@ -208,6 +208,23 @@ def without_lifetimes(rows: RowIds) -> RowIds:
     return rows & _WITHOUT_LIFETIME
 
 
+def numbers_of(row: int) -> tuple[int, int, int]:
+    """Return a row's Kafka partition, lifetime and offset."""
+    return row >> _PARTITION_AT, (row >> _LIFETIME_AT) & _LIFETIMES, row & _OFFSETS
+
+
+def entry_of(settings: KeySettings, values: Sequence[pa.Array]) -> Rows:
+    """Return a key as an index is asked for it, by its values in the order of the settings.
+
+    Raises:
+        NoKeys: a value is of a type that no key has.
+    """
+    entry = np.zeros(1, ENTRY)
+    parts = [_as_bytes(name, value) for name, value in zip(settings.key, values, strict=True)]
+    entry["high"], entry["low"] = _hashes(parts)
+    return entry
+
+
 def place_of(row: int) -> str:
     """A row's Kafka partition and offset as text."""
     return f"offset {row & _OFFSETS} of partition {row >> _PARTITION_AT}"
