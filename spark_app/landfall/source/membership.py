@@ -55,28 +55,31 @@ def changes(state: State, topics: Collection[Topic]) -> Changes:
     decision has dropped stays out.
     """
     enter: list[TopicPartition] = []
-    leave: list[TopicPartition] = []
     recreated: dict[TopicPartition, Stalled] = {}
+    former = former_members(state, topics)  # also those that the new topic does not have
+    leave = {tp for tp in former if state.members[tp].generation < state.generation}
+    ids = {topic.name: topic.topic_id for topic in topics}
+    for tp in sorted(former - leave):
+        recreated[tp] = Stalled(Reason.TOPIC_RECREATED, _recreated(tp, ids[tp.topic], state))
     for topic in topics:
-        tps = set(topic.topic_partitions)
-        for tp in sorted(tps - state.excluded):
-            member = state.members.get(tp)
+        for tp in sorted(set(topic.topic_partitions) - state.excluded):
             if not topic.topic_id:
                 recreated[tp] = _without_id(tp)
-            elif member is None and state.generation <= state.retired.get(tp, -1):
-                recreated[tp] = _names_taken(tp, state)
-            elif member is None:
-                enter.append(tp)
-            elif member.topic_id == topic.topic_id:
+            elif tp in state.members and tp not in leave:
                 continue
-            elif member.generation < state.generation:
-                leave.append(tp)
-                enter.append(tp)
+            elif tp not in leave and state.generation <= state.retired.get(tp, -1):
+                recreated[tp] = _names_taken(tp, state)
             else:
-                recreated[tp] = Stalled(
-                    Reason.TOPIC_RECREATED, _recreated(tp, member.topic_id, topic, state)
-                )
-    return Changes(tuple(enter), tuple(leave), recreated)
+                enter.append(tp)
+    leaving = tuple(sorted(leave - recreated.keys()))
+    return Changes(tuple(enter), leaving, dict(sorted(recreated.items())))
+
+
+def former_members(state: State, topics: Iterable[Topic]) -> frozenset[TopicPartition]:
+    """Return the members that are of another topic than the one in the log with its name."""
+    ids = {topic.name: topic.topic_id for topic in topics}
+    members = state.members.items()
+    return frozenset(tp for tp, m in members if ids.get(tp.topic, m.topic_id) != m.topic_id)
 
 
 def _without_id(tp: TopicPartition) -> Stalled:
@@ -95,9 +98,10 @@ def _names_taken(tp: TopicPartition, state: State) -> Stalled:
     )
 
 
-def _recreated(tp: TopicPartition, was: str, topic: Topic, state: State) -> str:
+def _recreated(tp: TopicPartition, now: str, state: State) -> str:
+    was = state.members[tp].topic_id
     return (
-        f"{tp}: topic id was {was}, is {topic.topic_id}: the topic was deleted and created again "
+        f"{tp}: topic id was {was}, is {now}: the topic was deleted and created again "
         f"after offset {state.checkpoint[tp]}; "
         f"raise spec.generation above {state.generation} to land it from its start"
     )

@@ -65,6 +65,13 @@ def test_a_new_generation_lands_a_recreated_topic_from_its_start() -> None:
     assert (found.enter, found.leave, found.recreated) == ((A0,), (A0,), {})
 
 
+def test_what_the_recreated_topic_does_not_have_leaves_too() -> None:
+    of, now = state(a0=(5, "old", 1), a1=(5, "old", 1)), [Topic("a", "new", 1)]
+
+    assert changes(replace(of, generation=2), now).leave == (A0, A1)
+    assert changes(of, now).recreated.keys() == {A0, A1}
+
+
 def test_after_a_rollback_a_recreated_topic_that_left_does_not_enter() -> None:
     found = changes(replace(state(), retired={A0: 2}), [Topic("a", "new", 1)])
 
