@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
+import pytest
+
 from landfall.api.contract import ExitCode
 from landfall.driver.core.planned_replacement import NoPlanner
 from landfall.driver.landing.closed_ranges import closing, until
@@ -16,6 +18,7 @@ from landfall.ledger import EndedRun, State
 from landfall.ledger.offsets import TopicPartition
 from landfall.store.memory import MemoryStore
 from landfall.task.counting import Miscounted, ObjectsOfSpec
+from tests.support.driver.driver_events import after_next_batch, recreate
 from tests.support.driver.fakes import NOW, FakeLog, FakeRunner, driver, group, landed_offsets
 from tests.unit.ledger.test_ledger import CLICKS
 from tests.unit.ledger.test_missing import DATA, missing
@@ -217,6 +220,25 @@ def test_a_range_whose_end_has_not_come_is_landed_as_it_comes() -> None:
     assert (run.until, run.totals.landed) == (millis(end), 12)
     assert isinstance(run, EndedRun)
     assert run.ended > end.isoformat()
+
+
+@pytest.mark.parametrize("end", [5, 15])
+def test_a_range_ends_in_the_log_of_a_topic_that_was_created_again_meanwhile(end: int) -> None:
+    store, log = MemoryStore(), log_until(before=2, after=0)
+    driver(group(), store, log, FakeRunner(store), goal=until(END)).run()
+    log.write("a", 10)
+    runner = FakeRunner(store)
+
+    def created_again() -> None:
+        recreate(log, "a", end)
+        log.times[A] = [(END + HOUR / 2, end - 1)]
+
+    after_next_batch(runner, created_again)
+    goal, of = until(END + HOUR / 2), group(generation=2)
+
+    assert driver(of, store, log, runner, goal=goal, writer="w2").run() is ExitCode.OK
+    assert state(store).checkpoint[A] == end - 1
+    assert runs(store)[1:] == [(millis(END + HOUR / 2), (), end - 1)]
 
 
 def test_offsets_end_a_driver_once_they_are_landed() -> None:

@@ -1,8 +1,9 @@
 """Lands closed ranges of the log, one after the other, and ends each with a RUN.
 
 ``landfall.driver.decide.closed_range`` decides where a range ends. This asks the log for it, once
-for each topic partition and range, limits what is planned to that, and appends RUN when everything
-is visible. Until the end of a range has come, everything is landed as it is without one.
+for each topic partition and range (again if the topic is created again), limits what is planned to
+that, and appends RUN when everything is visible. Until the end of a range has come, everything is
+landed as it is without one.
 """
 
 import logging
@@ -66,6 +67,7 @@ class ClosedRanges:
         completeness = spec.completeness
         self._delay = completeness.delay // _MILLISECOND if completeness else None
         self._ends: Mapping[TopicPartition, int] = {}
+        self._topic_ids: Mapping[TopicPartition, str] = {}
         self._numbered: Mapping[TopicPartition, int] = {}
         self._began: datetime | None = None
         self._ended: int | None = None
@@ -107,13 +109,20 @@ class ClosedRanges:
         looked = observer.looked_high
         if until is None or looked is None or looked < until:
             return
+        self._ends = self._ends_of(state)
         ends = {tp: marks.end for tp, marks in observer.watermarks.items()}
         unknown = [tp for tp in ends if tp not in self._ends]
         if not unknown:
             return
         first = observer.log.first_from(unknown, until)
-        look = RangeLook(_millis(now), observer.high, ends, first)
-        self._ends = {**self._ends, **range_ends(look)}
+        found = range_ends(RangeLook(_millis(now), observer.high, ends, first))
+        self._ends = {**self._ends, **found}
+        self._topic_ids = {**self._topic_ids, **{tp: _topic_id(state, tp) for tp in found}}
+
+    def _ends_of(self, state: State) -> Mapping[TopicPartition, int]:
+        """Return where the range ends, without ends in the log of a former topic of that name."""
+        ends, ids = self._ends, self._topic_ids
+        return {tp: end for tp, end in ends.items() if ids[tp] == _topic_id(state, tp)}
 
     @property
     def _is_closing(self) -> bool:
@@ -128,9 +137,10 @@ class ClosedRanges:
         self._stalled = {tp.topic for tp in stalled}
         if self.until is None or not self._is_closing or not is_landed:
             return
+        ends = self._ends_of(state)
         found = [tp for topic in self._observer.topics for tp in topic.topic_partitions]
         waits = (tp for tp in found if tp not in stalled and tp not in state.excluded)
-        if not all(is_reached(state, self._ends, tp) for tp in waits):
+        if not all(is_reached(state, ends, tp) for tp in waits):
             return
         if not self._is_merged(state):
             return
@@ -138,9 +148,7 @@ class ClosedRanges:
         if wrong is None:
             return
         denied = {*self._observer.denied, *wrong}
-        topics, left = closed_topics(
-            state, self._ends, PartitionsInLog(found, denied), self._horizon
-        )
+        topics, left = closed_topics(state, ends, PartitionsInLog(found, denied), self._horizon)
         until = _millis(self.until)
         if not _is_repeated(state, until, left):
             assert self._began is not None, "a range has begun before it ends"
@@ -232,6 +240,11 @@ def until(end: datetime) -> GoalType:
         return () if after is not None and _millis(end) <= after else (end,)
 
     return closing(ranges)
+
+
+def _topic_id(state: State, tp: TopicPartition) -> str:
+    member = state.members.get(tp)
+    return member.topic_id if member else ""
 
 
 def _is_repeated(state: State, until: int, left: Collection[str]) -> bool:
