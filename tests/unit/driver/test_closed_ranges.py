@@ -241,6 +241,19 @@ def test_a_range_ends_in_the_log_of_a_topic_that_was_created_again_meanwhile(end
     assert runs(store)[1:] == [(millis(END + HOUR / 2), (), end - 1)]
 
 
+def test_a_topic_that_was_created_again_is_left_though_it_has_fewer_records() -> None:
+    store, log = MemoryStore(), log_until(before=5, after=0)
+    of = group(route={"pattern": "dt={date}/hr={hour}"}, completeness={"delay": "5m"})
+    driver(of, store, log, FakeRunner(store), goal=until(END)).run()
+    recreate(log, "a", 3)
+
+    one = driver(of, store, log, FakeRunner(store), goal=until(END + HOUR), writer="w2")
+
+    assert one.run() is ExitCode.STALLED
+    assert runs(store)[1:] == [(millis(END + HOUR), ("a",), 0)]
+    assert state(store).horizons["a"] < state(store).horizons["b"]
+
+
 def test_offsets_end_a_driver_once_they_are_landed() -> None:
     store, log = MemoryStore(), log_until(before=5, after=4)
 

@@ -12,10 +12,11 @@ from landfall.driver.core.observer import Observer
 from landfall.driver.http.metrics import StatusCollector
 from landfall.driver.landing.finalizing import Finalizing
 from landfall.errors import Reason, Retry
-from landfall.ledger import Add, Block, Blocked, Commit, Entry, Finalize, State
+from landfall.ledger import Add, Block, Blocked, Commit, Drop, Entry, Finalize, State
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedSlice
 from landfall.store.memory import MemoryStore
+from tests.support.driver.driver_events import recreate
 from tests.support.driver.driver_status import status_of
 from tests.support.driver.fakes import FakeLog, FakeRunner, driver, group
 from tests.unit.ledger.test_ledger import header, opened
@@ -51,8 +52,8 @@ class Case:
             self.written.append(made)
         return self.state
 
-    def enter(self, *tps: TopicPartition) -> None:
-        entries = tuple(Entry(tp, "id-clicks", 0) for tp in tps)
+    def enter(self, *tps: TopicPartition, topic_id: str = "id-clicks") -> None:
+        entries = tuple(Entry(tp, topic_id, 0) for tp in tps)
         self.append(lambda header: Add(header=header, entries=entries))
 
     def land(self, tp: TopicPartition, end: int, latest_ms: int) -> "Case":
@@ -162,6 +163,28 @@ def test_a_partition_that_is_not_in_the_ledger_holds_its_topic() -> None:
     assert case.holds == [(TopicPartition("clicks", 2), "it is not landed yet")]
     case.enter(TopicPartition("clicks", 2))
     assert case.after(31) == ms(2)
+
+
+def test_a_topic_that_was_created_again_is_held_until_that_is_landed() -> None:
+    case = Case().land(A, 5, ms(4, 30)).land(B, 5, ms(4, 30))
+    case.log.write("clicks", 5, 5)
+    recreate(case.log, "clicks", 5)
+
+    assert case.after(120) == -1
+    assert case.holds == [(A, "it is not landed yet")]
+
+
+def test_a_topic_that_was_created_again_has_just_been_written() -> None:
+    case = Case().land(A, 5, ms(3, 5)).land(B, 5, ms(1))
+    case.after(40)
+    recreate(case.log, "clicks", 4)
+    case.state = opened(case.state, generation=2)
+    case.append(lambda header: Drop(header=header, topic_partitions=(A, B), reason="recreated"))
+    case.enter(A, topic_id="id-clicks-again")
+    case.land(A, 4, ms(1))
+
+    assert case.after(30) == ms(2)
+    assert case.after(2) == ms(3)
 
 
 def test_a_blocked_partition_holds_its_topic_however_long() -> None:

@@ -48,10 +48,12 @@ class PartitionsInLog:
     Attributes:
         tps: topic partitions.
         denied: topics that the log reports nothing about.
+        recreated: members whose topic was created again; of the new one, nothing is landed.
     """
 
     tps: Collection[TopicPartition]
     denied: Collection[str] = ()
+    recreated: Collection[TopicPartition] = ()
 
 
 def range_ends(look: RangeLook) -> dict[TopicPartition, int]:
@@ -101,6 +103,7 @@ def closed_topics(
     new = {tp.topic for tp in found.tps if tp not in state.members and tp not in state.excluded}
     left = {tp.topic for tp in state.members if not _is_landed(state, tp, ends)}
     left |= {*new, *found.denied, *topics_with_missing(state)}
+    left |= {tp.topic for tp in found.recreated}
     closed = tuple(
         _closed(
             state,

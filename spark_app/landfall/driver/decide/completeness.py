@@ -27,11 +27,13 @@ class LogLook:
         ends: topic partitions that have nothing after this offset, not even in a transaction, and
             that were not written to for longer than the delay.
         found: all topic partitions of the log that the spec names.
+        recreated: members whose topic was created again; of the new one, nothing is landed.
     """
 
     at: int
     ends: Mapping[TopicPartition, int]
     found: Collection[TopicPartition]
+    recreated: Collection[TopicPartition] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ def horizons(
     topics: dict[str, dict[TopicPartition, Member]] = {}
     for tp, member in state.members.items():
         topics.setdefault(tp.topic, {})[tp] = member
-    outside = {tp.topic: tp for tp in look.found if _is_new(state, tp)}
+    new = (tp for tp in look.found if _is_new(state, tp))
+    outside = {tp.topic: tp for tp in sorted((*new, *look.recreated), reverse=True)}
     missing, decided = topics_with_missing(state), state.decided_horizons
     later, held = list[Horizon](), list[HeldTopic]()
     for topic, members in sorted(topics.items()):

@@ -34,6 +34,7 @@ from landfall.ledger.offsets import TopicPartition
 from landfall.ledger.task_results import LandedObject
 from landfall.publish.finished import Calendars
 from landfall.publish.following import Follower
+from landfall.source.membership import former_members
 from landfall.task.counting import ObjectsOfSpec, in_shares
 
 log = logging.getLogger(__name__)
@@ -148,7 +149,8 @@ class ClosedRanges:
         if wrong is None:
             return
         denied = {*self._observer.denied, *wrong}
-        topics, left = closed_topics(state, ends, PartitionsInLog(found, denied), self._horizon)
+        in_log = PartitionsInLog(found, denied, former_members(state, self._observer.topics))
+        topics, left = closed_topics(state, ends, in_log, self._horizon)
         until = _millis(self.until)
         if not _is_repeated(state, until, left):
             assert self._began is not None, "a range has begun before it ends"

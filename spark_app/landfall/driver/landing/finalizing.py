@@ -20,6 +20,8 @@ from landfall.driver.decide.completeness import HeldTopic, LogLook, horizons
 from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 from landfall.publish.finished import Calendars
+from landfall.source import Topic
+from landfall.source.membership import former_members
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,8 @@ class Finalizing:
         self._append = append
         self._calendars = Calendars(group.spec)
         self._idle_since: dict[TopicPartition, datetime] = {}
+        self._topics: tuple[Topic, ...] = ()
+        self._topic_ids: dict[str, str] = {}
         self._seen: Mapping[TopicPartition, int] | None = None
         self._decided_at: datetime | None = None
         self._waits = False
@@ -77,6 +81,17 @@ class Finalizing:
         if len(self._observer.last_ends) != len(self._idle_since):
             for tp in self._observer.last_ends:
                 self._idle_since.setdefault(tp, now)
+        if self._observer.topics is not self._topics:
+            self._note_topics(now)
+
+    def _note_topics(self, now: datetime) -> None:
+        """A topic that was created again has just been written, wherever its log ends."""
+        self._topics = self._observer.topics
+        for topic in self._topics:
+            if self._topic_ids.setdefault(topic.name, topic.topic_id) != topic.topic_id:
+                self._topic_ids[topic.name] = topic.topic_id
+                known = self._idle_since.keys() & {*topic.topic_partitions}
+                self._idle_since.update(dict.fromkeys(known, now))
 
     def advance(
         self, state: State, now: datetime, *, at_once: bool = False, ends: bool = False
@@ -106,6 +121,7 @@ class Finalizing:
             _millis(looked_at),
             self._idle_ends(looked_at, now - delay),
             {tp for topic in self._observer.topics for tp in topic.topic_partitions},
+            former_members(state, self._observer.topics),
         )
         complete, self.held = horizons(state, look, delay // _MILLISECOND, self._boundary)
         wanted = {horizon.topic: horizon.until for horizon in complete}
