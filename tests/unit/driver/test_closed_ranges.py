@@ -9,6 +9,7 @@ import pytest
 
 from landfall.api.contract import ExitCode
 from landfall.driver.core.planned_replacement import NoPlanner
+from landfall.driver.http.status import DriverProgress, schedule_status
 from landfall.driver.landing.closed_ranges import closing, until
 from landfall.driver.landing.goals import UntilOffsets
 from landfall.driver.process.loop import Driver
@@ -252,6 +253,24 @@ def test_a_topic_that_was_created_again_is_left_though_it_has_fewer_records() ->
     assert one.run() is ExitCode.STALLED
     assert runs(store)[1:] == [(millis(END + HOUR), ("a",), 0)]
     assert state(store).horizons["a"] < state(store).horizons["b"]
+
+
+def test_a_topic_that_the_spec_does_not_select_any_more_is_no_failure() -> None:
+    store, log = MemoryStore(), log_until(before=5, after=0)
+    driver(group(), store, log, FakeRunner(store), goal=until(END)).run()
+    del log.partitions["b"]
+    kafka = {"bootstrapServers": "x:9092", "topics": ["a"]}
+    of, end = group(source={"kafka": kafka}), END + HOUR / 2
+
+    seen = list[DriverProgress]()
+    one = driver(of, store, log, FakeRunner(store), goal=until(end), writer="w2")
+    one.report = seen.append
+
+    assert one.run() is ExitCode.OK
+    assert runs(store)[1:] == [(millis(end), ("b",), 0)]
+    shown = schedule_status(of, seen[-1])
+    assert shown
+    assert [run.left for run in shown.runs] == [(), ()]
 
 
 def test_offsets_end_a_driver_once_they_are_landed() -> None:

@@ -121,5 +121,5 @@ def _why(state: State, tp: TopicPartition, look: LogLook) -> str:
     if tp in state.blocked:
         return f"it is blocked: {state.blocked[tp].reason}"
     if tp not in look.found:
-        return "the log does not have it"
+        return "the log does not have it, or the spec does not select it: `landfall drop`"
     return "later event times of it are not landed, and it is not idle for longer than the delay"

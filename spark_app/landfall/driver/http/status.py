@@ -23,7 +23,7 @@ from landfall.api.contract import (
 from landfall.api.feed_status import FeedStatus
 from landfall.api.next_steps import next_step
 from landfall.api.run_status import RunStatus, ScheduleStatus
-from landfall.api.spec import ConsumerGroup
+from landfall.api.spec import ConsumerGroup, Source
 from landfall.driver.core.counters import DriverCounters
 from landfall.driver.core.observer import LogView
 from landfall.driver.decide.catch_up import has_caught_up
@@ -200,10 +200,11 @@ def schedule_status(group: ConsumerGroup, progress: DriverProgress) -> ScheduleS
     if not (group.spec.schedule or runs):
         return None
     until = due.until.astimezone(UTC).isoformat() if due.until else None
-    return ScheduleStatus(until, due.waits, tuple(map(_run_status, runs[: -SHOWN_RUNS - 1 : -1])))
+    shown = (_run_status(run, group.spec.source) for run in runs[: -SHOWN_RUNS - 1 : -1])
+    return ScheduleStatus(until, due.waits, tuple(shown))
 
 
-def _run_status(run: EndedRun) -> RunStatus:
+def _run_status(run: EndedRun, source: Source) -> RunStatus:
     totals = run.totals
     return RunStatus(
         until=datetime.fromtimestamp(run.until / 1000, UTC).isoformat(),
@@ -213,7 +214,7 @@ def _run_status(run: EndedRun) -> RunStatus:
         bad_records=totals.dead_lettered,
         objects=totals.objects,
         bytes=totals.landed_bytes,
-        left=run.left,
+        left=tuple(filter(source.selects, run.left)),
         slot=run.slot,
         batches=totals.commits,
         slices=run.work.slices,

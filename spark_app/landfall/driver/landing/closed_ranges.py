@@ -51,7 +51,7 @@ class ClosedRanges:
     """A ``Goal``: the ranges that are due, one after the other.
 
     Attributes:
-        left: topics that are not landed in full, in the last range that has ended.
+        left: topics of the spec that are not landed in full, in the last range that has ended.
         problems: with the objects of that range, as they were read back.
         until: where the range ends that is being landed; None if there is none.
     """
@@ -61,6 +61,7 @@ class ClosedRanges:
         self._ranges = ranges
         self._append = parts.append
         spec = parts.group.spec
+        self._selects = spec.source.selects
         self._observer = parts.deps.observer
         self._merged_first = parts.merged_first
         self._read_back = ReadingBack(parts.group, parts.deps, parts.wake)
@@ -164,7 +165,7 @@ class ClosedRanges:
             )
             self._append(made)
             log.info("range landed", extra={"until": self.until.isoformat(), "left": len(left)})
-        self.left = left
+        self.left = tuple(filter(self._selects, left))
         self.problems = tuple(wrong.values())
         self.until = None
         self._ended = until
@@ -200,7 +201,8 @@ class ClosedRanges:
         after = self._ended
         if after is None and state.runs:
             last = state.runs[-1]
-            after = last.until - bool(last.left)  # what is left of it may be landed now
+            is_left = any(map(self._selects, last.left))  # it may be landed now
+            after = last.until - is_left
         elif after is not None and self._held_by and not self._held_by & self._stalled:
             after -= 1  # what held the topics that were left is over
         self.until = next(iter(self._ranges(after, now)), None)
