@@ -40,13 +40,18 @@ class Case:
     written: list[Finalize] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.start()
+        self.enter(A, B)
+
+    def start(self) -> None:
+        """Begin with a driver that has not looked yet."""
         self.observer = Observer(self.log, timedelta(0))
         of = group(completeness={"delay": "30m"}, route={"pattern": "dt={date}/hr={hour}"})
         self.finalizing = Finalizing(of, self.observer, self.append)
-        self.enter(A, B)
 
     def append(self, record: Callable[..., ledger.Record]) -> State:
-        made = record(header=header(self.state, self.state.seq))
+        at_rest = header(self.state, self.state.seq)
+        made = record(header=structs.replace(at_rest, time=self.now.isoformat()))
         self.state = ledger.fold(self.state, ledger.encode(made))
         if isinstance(made, Finalize):
             self.written.append(made)
@@ -122,12 +127,39 @@ def test_nothing_is_decided_twice() -> None:
 def test_an_idle_partition_counts_after_the_delay() -> None:
     case = Case().land(A, 5, ms(3, 5)).land(B, 5, -1)
 
-    assert case.after(30) == -1
-    assert case.after(2) == ms(2)  # A counts until 03:05
+    assert case.after(29) == -1
+    assert case.after(3) == ms(2)  # A counts until 03:05
     assert case.written[-1].entries[0].drained == ((1, 5),)
     case.log.write("clicks", 5, 5)
     assert case.after(31) == ms(3)  # both are idle, at 04:13
     assert case.written[-1].entries[0].drained == ((0, 5), (1, 5))
+
+
+def test_drivers_that_only_look_now_and_then_complete_the_hours_of_an_idle_group() -> None:
+    case = Case().land(A, 5, ms(3, 5)).land(B, 5, -1)
+    case.log.write("clicks", 5, 5)
+    horizons = list[int]()
+
+    for _ in range(10):
+        case.now += 10 * MINUTE
+        case.start()
+        horizons.append(case.after())
+
+    assert horizons[:3] == [-1, -1, ms(3)]
+    assert horizons[-1] == ms(4)
+
+
+def test_what_was_written_while_no_driver_looked_was_written_now() -> None:
+    case = Case().land(A, 5, ms(3, 5)).land(B, 5, ms(1))
+    case.log.write("clicks", 5, 6)
+    case.now += 120 * MINUTE
+    case.start()
+    case.after()
+
+    case.land(B, 6, ms(1))
+
+    assert case.after(29) == ms(0)
+    assert case.after(3) == ms(5)
 
 
 def test_who_has_just_written_is_not_idle() -> None:

@@ -1,8 +1,10 @@
 """Decides that topics are complete up to a time, and appends FINALIZE.
 
 ``landfall.driver.decide.completeness`` has the rule. This keeps what it needs from the log: since
-when each topic partition is idle. A driver that has just started does not know that for any, so an
-idle topic partition holds its topic for another delay then.
+when each topic partition is idle. A driver that has just started knows from the ledger that nothing
+was written to a topic partition which ends at its checkpoint since the last record of a driver that
+looked. Otherwise drivers that only look now and then would never complete the hours of an idle
+group.
 """
 
 import logging
@@ -71,7 +73,7 @@ class Finalizing:
         self.held: tuple[HeldTopic, ...] = ()
         self.merged_first = merged_first
 
-    def _note_look(self, now: datetime) -> None:
+    def _note_look(self, state: State, now: datetime) -> None:
         """Remember what the last look at the log showed, if it was after the last pass."""
         if self._observer.grown is self._seen:
             return
@@ -79,8 +81,8 @@ class Finalizing:
         for tp in self._observer.grown:
             self._idle_since[tp] = now
         if len(self._observer.last_ends) != len(self._idle_since):
-            for tp in self._observer.last_ends:
-                self._idle_since.setdefault(tp, now)
+            for tp, end in self._observer.last_ends.items():
+                self._idle_since.setdefault(tp, _idle_since(state, tp, end, now))
         if self._observer.topics is not self._topics:
             self._note_topics(now)
 
@@ -111,7 +113,7 @@ class Finalizing:
         looked_at = self._observer.looked_high
         if self._completeness is None or looked_at is None:
             return
-        self._note_look(now)
+        self._note_look(state, now)
         pause = WAITING_INTERVAL if self._waits else INTERVAL
         is_early = self._decided_at is not None and now - self._decided_at < pause
         if is_early and not at_once:
@@ -158,6 +160,13 @@ class Finalizing:
             and (idle := self._idle_since.get(tp)) is not None
             and idle <= since
         }
+
+
+def _idle_since(state: State, tp: TopicPartition, end: int, now: datetime) -> datetime:
+    """Return since when a topic partition is known to be idle that is seen for the first time."""
+    if state.looked_at is None or tp not in state.members or state.checkpoint[tp] != end:
+        return now
+    return min(now, datetime.fromisoformat(state.looked_at))
 
 
 def _millis(time: datetime) -> int:
