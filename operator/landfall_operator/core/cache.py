@@ -157,12 +157,14 @@ class ObjectCache:
     Attributes:
         groups: the groups.
         trials_listed: the namespaces whose Backfills have been listed; None for the cluster.
+        promoting: the groups whose drivers are to promote a Backfill, as they were listed last.
     """
 
     def __init__(self) -> None:
         """The cache is empty."""
         self.groups: dict[Key, Resource] = {}
         self.trials_listed: set[str | None] = set()
+        self.promoting: frozenset[Key] = frozenset()
         self._owned: defaultdict[Key, dict[tuple[str, str], CachedObject]] = defaultdict(dict)
         self._deleted_uids: dict[str, None] = {}
         self._by_conflict_key: defaultdict[object, set[Key]] = defaultdict(set)

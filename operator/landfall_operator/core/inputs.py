@@ -46,6 +46,7 @@ class Inputs:
         spec_error: why the spec cannot be applied, if the spec alone does not show it.
         executor_pods: the executors' pods; None if they were not looked at.
         trials_listed: whether the Backfills of the group's namespace have been listed.
+        promotes: whether its driver is to promote a Backfill.
         operator_keys: the public keys by which drivers recognize the operator.
         lacks_token: whether a driver that needs a control token to start has none.
         name_taken: why an object of the group cannot be created, because it belongs to another
@@ -60,6 +61,7 @@ class Inputs:
     spec_error: str = ""
     executor_pods: ExecutorPods | None = None
     trials_listed: bool = False
+    promotes: bool = False
     operator_keys: tuple[bytes, ...] = ()
     lacks_token: bool = False
     name_taken: str = ""
@@ -108,6 +110,7 @@ def observe(key: Key, resource: Resource, owned: OwnedObjects, inputs: Inputs) -
         samples=inputs.samples,
         executor_pods=inputs.executor_pods,
         backfills=_trials(resource.uid, owned) if inputs.trials_listed else None,
+        promotes=inputs.promotes,
         operator_keys=inputs.operator_keys,
         lacks_token=inputs.lacks_token,
         name_taken=inputs.name_taken,

@@ -141,7 +141,10 @@ def _sleeps(
 
 
 def is_needed(observed: GroupObservation, rollout: RolloutStatus) -> bool:
-    """Return whether something other than records needs the driver: a rollout, a request."""
+    """Return whether something other than records needs the driver.
+
+    That is a rollout, a request, or a Backfill that it is to promote.
+    """
     request = observed.status.last_request
     is_asked = request is not None and request.accepted and observed.now - request.time < AWAKE
     return (
@@ -149,6 +152,7 @@ def is_needed(observed: GroupObservation, rollout: RolloutStatus) -> bool:
         or rollout.target is not None
         or observed.request is not None
         or is_asked
+        or (observed.promotes and not observed.paused)
         or observed.deleting
     )
 

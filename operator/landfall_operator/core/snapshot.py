@@ -216,6 +216,7 @@ class GroupObservation:
         executor_pods: the executors' pods; None if they were not looked at.
         backfills: the Backfills that try a revision of the group, by name; None before they were
             listed.
+        promotes: whether the group's driver is to promote a Backfill.
         operator_keys: the public keys by which drivers recognize the operator.
         lacks_token: whether a driver of an earlier release cannot start without a control token.
         name_taken: why an object of the group cannot be created; empty unless it belongs to another
@@ -245,6 +246,7 @@ class GroupObservation:
     samples: tuple[DriverSample, ...] = ()
     executor_pods: ExecutorPods | None = None
     backfills: Mapping[str, TrialBackfill] | None = None
+    promotes: bool = False
     operator_keys: tuple[bytes, ...] = ()
     lacks_token: bool = False
     name_taken: str = ""

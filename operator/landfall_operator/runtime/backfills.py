@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from landfall.errors import Retry
 from landfall_operator.api.backfill import KIND
-from landfall_operator.api.backfill_status import BackfillStatus
+from landfall_operator.api.backfill_status import BackfillPhase, BackfillStatus
 from landfall_operator.api.status_values import readable
 from landfall_operator.core.backfill_snapshot import RETRY
 from landfall_operator.core.backfills import is_settled
@@ -99,10 +99,19 @@ class Backfills:
             (snapshot.namespace, snapshot.name): snapshot for snapshot in map(_snapshot, bodies)
         }
         self._goes_on = any(not _is_over(body) for body in bodies)
+        self._take_promotions(bodies)
         for body in bodies:
             if not _is_over(body) or not self._lists % SETTLED_LISTS:
                 self._scope.take(body)
         self._lists += 1
+
+    def _take_promotions(self, bodies: Iterable[Json]) -> None:
+        """Wake the groups whose drivers are to promote one, which may sleep, or may again."""
+        before = self._cache.promoting
+        asked = (body for body in bodies if _status(body).phase is BackfillPhase.PROMOTING)
+        self._cache.promoting = frozenset(map(_group_of, asked))
+        for key in sorted(before ^ self._cache.promoting):
+            self._scope.wake(key)
 
     async def _listed(self, namespace: str | None) -> list[Json]:
         """All Backfills of a namespace, or of the cluster; none if they cannot be listed now.

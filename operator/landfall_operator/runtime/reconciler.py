@@ -345,6 +345,7 @@ class Reconciler:
             spec_error=spec_error,
             executor_pods=state.executor_pods,
             trials_listed=not self._cache.trials_listed.isdisjoint({None, target.key[0]}),
+            promotes=target.key in self._cache.promoting,
             operator_keys=self._settings.keys(),
             lacks_token=lacks_token,
             name_taken=state.name_taken,

@@ -112,6 +112,7 @@ class World:
     stages: list[Stage] = field(default_factory=list)
     ledger: RunLedger = field(default_factory=RunLedger)
     quiet: datetime | None = None
+    promotes: bool = False
     rollout_limit: int = 0
     trials: Trials = field(default_factory=Trials)
 
@@ -171,6 +172,7 @@ class World:
             hashes=dict(self.hashes),
             samples=tuple(sample for answer in reports if (sample := sample_of(answer))),
             backfills=self.trials.observed(),
+            promotes=self.promotes,
             default_image=self.context.image,
             rollout_limit=self.rollout_limit,
         )

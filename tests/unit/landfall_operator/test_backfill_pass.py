@@ -94,12 +94,13 @@ class Scene:
             clock=lambda: self.now,
         )
         self.manages = True
+        self.woken = list[tuple[str, str]]()
         scope = BackfillScope(
             namespaces=lambda: (NAMESPACE,),
             is_ready=lambda: True,
             is_managed=lambda _: self.manages,
             take=lambda body: self.queue.wake(self.backfill_pass.take(body)),
-            wake=lambda _: None,
+            wake=self.woken.append,
         )
         self.backfills = Backfills(self.api, self.cache, self.metrics, scope)
 
@@ -316,6 +317,20 @@ def test_a_promotion_is_asked_of_the_active_driver_by_the_same_request(scene: Sc
     scene.drivers.answer = PromotionAnswer("done", "recorded in slot 12", 12)
     scene.passes()
     assert (scene.status["phase"], scene.status["ledgerSlot"]) == ("Promoted", 12)
+
+
+def test_a_group_knows_while_its_driver_is_to_promote(scene: Scene) -> None:
+    is_promoted(scene)
+    scene.passes()
+    during = scene.cache.promoting
+    scene.woken.clear()
+    scene.drivers.answer = PromotionAnswer("done", "recorded in slot 12", 12)
+
+    scene.passes(2)
+
+    assert during == {(NAMESPACE, "clicks")}
+    assert scene.cache.promoting == frozenset()
+    assert scene.woken == [(NAMESPACE, "clicks")]
 
 
 def test_a_driver_of_an_earlier_release_is_asked_with_its_token(scene: Scene) -> None:

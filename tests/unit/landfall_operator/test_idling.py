@@ -94,6 +94,24 @@ def test_looks_change_nothing_that_users_see(asleep: World) -> None:
     assert not asleep.events
 
 
+def test_a_backfill_that_is_to_be_promoted_wakes_the_group(asleep: World) -> None:
+    asleep.promotes = True
+    until(asleep, "13:30")
+    awake = replicas(asleep)
+    asleep.promotes = False
+    until(asleep, "13:32")
+
+    assert (awake, replicas(asleep)) == ([1], [0])
+
+
+def test_a_paused_group_is_woken_by_no_backfill(asleep: World) -> None:
+    asleep.annotations[PAUSE] = "true"
+    asleep.promotes = True
+    until(asleep, "13:30")
+
+    assert (replicas(asleep), asleep.status.phase) == ([0], "Sleeping")
+
+
 def test_a_look_that_finds_records_keeps_the_driver(asleep: World) -> None:
     asleep.quiet = None
     until(asleep, "13:30")
