@@ -103,6 +103,7 @@ def _quiet_since(rollout: RolloutStatus, status: Status) -> datetime | None:
         or status.repairing
         or commits.unapplied
         or commits.consecutive_failures
+        or (status.compaction and status.compaction.awaited_topics)
         or any(publisher.lag_slots for publisher in status.publishers)
     )
     if is_busy or rollout.since is None:

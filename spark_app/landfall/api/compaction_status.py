@@ -19,6 +19,7 @@ class CompactionStatus:
         uncompared: rows whose keys were compared only with rows of the same generation and stored
             spec, where most rows of the output partition have another one.
         unmerged: how often a topic was called complete before it was merged, after the deadline.
+        awaited_topics: topics that are called complete once something of them is merged.
     """
 
     waiting_folders: int = 0
@@ -31,6 +32,7 @@ class CompactionStatus:
     problem: str = ""
     uncompared: int = 0
     unmerged: int = 0
+    awaited_topics: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,9 +49,11 @@ def test_an_hour_is_complete_once_its_merge_is_applied(scene: CompactionScene) -
     assert scene.observe() is None
 
     assert ready(scene) == {"clicks": end(4)}
-    assert scene.compacting.status.unmerged == 0
+    waits = scene.compacting.status
+    assert (waits.unmerged, waits.awaited_topics) == (0, 1)
     scene.finish(4)
     assert not scene.compacting.merged_first(scene.sample.state, {})
+    assert scene.compacting.status.awaited_topics == 0
     assert not scene.compacting.is_awaited
 
 

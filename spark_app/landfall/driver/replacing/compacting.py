@@ -239,6 +239,7 @@ class Compacting:
             duplicates=counts.duplicates,
             uncompared=self._planner.uncompared,
             unmerged=self._first.unmerged,
+            awaited_topics=len(self._first.expected),
             failures=counts.failures,
             problem=self._problem,
         )
