@@ -16,7 +16,7 @@ from landfall.api.contract import DriverPhase, Status
 from landfall.api.spec import ConsumerGroup, Idle
 from landfall.api.status_summary import totals_of
 from landfall_operator.api.status import RolloutStatus, Stage
-from landfall_operator.core.schedules import is_needed
+from landfall_operator.core.schedules import has_more_to_do, is_needed
 from landfall_operator.core.snapshot import GroupObservation, RevisionDriver
 
 LOOK_PATIENCE = timedelta(minutes=3)
@@ -104,7 +104,7 @@ def _quiet_since(rollout: RolloutStatus, status: Status) -> datetime | None:
         or commits.unapplied
         or commits.consecutive_failures
         or (status.compaction and status.compaction.awaited_topics)
-        or any(publisher.lag_slots for publisher in status.publishers)
+        or has_more_to_do(status)
     )
     if is_busy or rollout.since is None:
         return None

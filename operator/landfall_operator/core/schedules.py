@@ -158,10 +158,20 @@ def is_needed(observed: GroupObservation, rollout: RolloutStatus) -> bool:
 
 
 def _has_nothing_left(status: Status) -> bool:
-    """Return whether a driver waits for the next range, and so do its publishers."""
+    """Return whether a driver waits for the next range, with nothing else to do."""
     return (
         status.phase is DriverPhase.RUNNING
         and status.schedule is not None
         and status.schedule.waits
-        and not any(publisher.lag_slots for publisher in status.publishers)
+        and not has_more_to_do(status)
     )
+
+
+def has_more_to_do(status: Status) -> bool:
+    """Return whether a driver that has landed what is due publishes, replaces, or has a request.
+
+    What the store refuses is tried again by the next driver.
+    """
+    is_replacing = status.replacing.waiting > status.replacing.refused
+    is_publishing = any(publisher.lag_slots for publisher in status.publishers)
+    return is_replacing or is_publishing or status.requests > 0

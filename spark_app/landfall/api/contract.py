@@ -462,5 +462,7 @@ class Status:
     compaction: CompactionStatus | None = None
     replacing: ReplacingStatus = field(default_factory=ReplacingStatus)
     """Nothing of older drivers."""
+    requests: int = 0
+    """Requests of users that wait, or are carried out. Older drivers report none."""
     hot_path: str = ""
     """``native`` or ``python``, see ``landfall.native``; empty of older drivers."""

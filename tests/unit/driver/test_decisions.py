@@ -167,6 +167,7 @@ def test_a_request_waits_for_the_batch_in_flight_of_its_topic_partition(
 
     assert pending.submit(request, timedelta(milliseconds=50)).outcome is Outcome.WAITING
     assert ledger_state(store).checkpoint[A0] == 0
+    thread.until(lambda s: s.requests == 1, "the status shows the request")
     runner.gate.set()
 
     assert thread.contender.decide(request).outcome is Outcome.DONE

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from landfall.api.compaction_status import CompactionStatus
+from landfall.api.compaction_status import CompactionStatus, ReplacingStatus
 from landfall.api.contract import DriverPhase
 from landfall_operator.api.reasons import ConditionReason, ConditionType
 from landfall_operator.api.status import Stage
@@ -251,6 +251,8 @@ def test_a_paused_group_stays_as_it_is(asleep: World) -> None:
         {"rounds": 1},
         {"repairing": 1},
         {"compaction": CompactionStatus(awaited_topics=1)},
+        {"requests": 1},
+        {"replacing": ReplacingStatus(waiting=2, refused=1)},
     ],
 )
 def test_a_driver_with_something_to_do_is_not_stopped(changes: dict[str, Any]) -> None:

@@ -86,6 +86,7 @@ class DriverProgress:
         compaction: what is to be merged, and what was; None for a group that merges nothing.
         replacing: what is left to do of REPLACEs.
         read_from: topic partitions that are read from what another group has landed, and its name.
+        requests: how many requests of users wait, or are carried out.
     """
 
     time: datetime
@@ -105,6 +106,7 @@ class DriverProgress:
     compaction: CompactionStatus | None = None
     replacing: ReplacingStatus = field(default_factory=ReplacingStatus)
     read_from: Mapping[TopicPartition, str] = field(default_factory=dict)
+    requests: int = 0
 
     @property
     def backlogs(self) -> tuple[Backlog, ...]:
@@ -177,6 +179,7 @@ def driver_report(
         feeds=progress.feeds,
         compaction=progress.compaction,
         replacing=progress.replacing,
+        requests=progress.requests,
     )
     return StatusReport(summary, partial(_with_partitions, group, progress))
 

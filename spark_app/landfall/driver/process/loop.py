@@ -410,6 +410,7 @@ class Driver:
             compaction=self._replacements.planner.status,
             replacing=self._replacements.status,
             read_from=self._membership.lost_ranges.reading,
+            requests=len(self._parts.requests.pending.waiting()),
         )
 
     def _report(self) -> None:
