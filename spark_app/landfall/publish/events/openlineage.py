@@ -80,7 +80,7 @@ class OpenLineage:
 
         def at(state: Any) -> bytes:
             sent = RunEvent(
-                eventTime=event.time,
+                eventTime=_time(event),
                 producer=PRODUCER,
                 run=run,
                 job=job,
@@ -170,6 +170,12 @@ class OpenLineage:
         return EventPublisher(
             events, context.cursor(f"openlineage {server.url}"), sender, starts_now=now
         )
+
+
+def _time(event: Event) -> str:
+    """The time of an event's run, which must have one, unlike an event before the first COMMIT."""
+    data = event.data
+    return event.time or (data.end if isinstance(data, PeriodFinished) else "")
 
 
 def data_set(url: str) -> tuple[str, str]:

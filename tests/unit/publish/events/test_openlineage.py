@@ -121,3 +121,12 @@ def test_late_objects_are_no_runs_of_their_own(server: WebServer) -> None:
 )
 def test_names_of_data_sets(url: str, expected: tuple[str, str]) -> None:
     assert data_set(url) == expected
+
+
+def test_an_hour_of_a_group_that_has_landed_nothing_has_a_run(server: WebServer) -> None:
+    empty = EventLedger("OpenLineage", {"url": server.url}, {"route__pattern": "dt={date}"})
+    empty.finish("orders", "2026-11-21T00:00:00+00:00").settle().publish()
+
+    day = server.asked[0].json
+    assert day["job"]["name"] == "shop.orders.day"
+    assert day["eventTime"] == "2026-11-21T00:00:00+00:00"
