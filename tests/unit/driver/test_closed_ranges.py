@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from landfall.api.contract import ExitCode
+from landfall.driver.core.observer import Observer
 from landfall.driver.core.planned_replacement import NoPlanner
 from landfall.driver.http.status import DriverProgress, schedule_status
 from landfall.driver.landing.closed_ranges import closing, until
@@ -271,6 +272,25 @@ def test_a_topic_that_the_spec_does_not_select_any_more_is_no_failure() -> None:
     shown = schedule_status(of, seen[-1])
     assert shown
     assert [run.left for run in shown.runs] == [(), ()]
+
+
+def test_a_partition_that_was_created_before_the_end_of_a_range_is_a_part_of_it() -> None:
+    store, log = MemoryStore(), log_until(before=5, after=0)
+    end = NOW + timedelta(minutes=2)
+    one = driver(group(), store, log, FakeRunner(store), goal=until(end))
+    observer = Observer(log, timedelta(minutes=30))
+    one = Driver(
+        one.group, one.writer, replace(one.deps, observer=observer), one.report, goal=until(end)
+    )
+
+    def create(progress: DriverProgress) -> None:
+        if progress.state.checkpoint.next_offsets == {A: 5, B: 3}:
+            log.write("b", 3, 7)
+
+    one.report = create
+
+    assert one.run() is ExitCode.OK
+    assert [run.totals.landed for run in state(store).runs] == [15]
 
 
 def test_offsets_end_a_driver_once_they_are_landed() -> None:

@@ -158,6 +158,11 @@ class Observer:
         """True if the known topics are out of date."""
         return self._discovered is None
 
+    def discover_since(self, time: datetime) -> None:
+        """Let the next look discover topics unless the last discovery was at this time or later."""
+        if self._discovered is not None and self._discovered < time:
+            self.force_discovery()
+
     def force_discovery(self) -> None:
         """Let the next look discover topics, and be at once, however recent the last one is."""
         self._discovered = None

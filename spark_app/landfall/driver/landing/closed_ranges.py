@@ -111,6 +111,7 @@ class ClosedRanges:
         looked = observer.looked_high
         if until is None or looked is None or looked < until:
             return
+        observer.discover_since(until)  # the range has what was created before it ended
         self._ends = self._ends_of(state)
         ends = {tp: marks.end for tp, marks in observer.watermarks.items()}
         unknown = [tp for tp in ends if tp not in self._ends]
