@@ -219,6 +219,18 @@ def test_a_topic_that_was_created_again_has_just_been_written() -> None:
     assert case.after(2) == ms(3)
 
 
+def test_nothing_is_complete_that_may_be_in_a_partition_which_is_not_discovered_yet() -> None:
+    case = Case().land(A, 5, ms(3, 40)).land(B, 5, ms(3, 40))
+    case.observer.discovery_interval = 10 * MINUTE
+    case.now = BEGAN + 15 * MINUTE
+    case.after()
+    case.log.write("clicks", 6, 5, 2)
+
+    assert case.after(6) == ms(2)
+    assert case.after(5) == ms(2)
+    assert case.holds == [(TopicPartition("clicks", 2), "it is not landed yet")]
+
+
 def test_a_blocked_partition_holds_its_topic_however_long() -> None:
     case = Case().land(A, 5, ms(3, 5)).land(B, 5, ms(1))
     entries = (Blocked(B, Reason.DATA_LOSS, "truncated", OffsetRange(0, 5)),)

@@ -158,6 +158,13 @@ class Observer:
         """True if the known topics are out of date."""
         return self._discovered is None
 
+    @property
+    def seen_whole_at(self) -> datetime | None:
+        """The time up to which topics and high watermarks are both known; None before the first."""
+        if self.looked_high is None or self._discovered is None:
+            return None
+        return min(self.looked_high, self._discovered)
+
     def discover_since(self, time: datetime) -> None:
         """Let the next look discover topics unless the last discovery was at this time or later."""
         if self._discovered is not None and self._discovered < time:

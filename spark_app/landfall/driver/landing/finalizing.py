@@ -110,7 +110,7 @@ class Finalizing:
             Retry: the store does not answer; the next pass tries again.
             Fenced: another driver has opened the lane.
         """
-        looked_at = self._observer.looked_high
+        looked_at = self._observer.seen_whole_at
         if self._completeness is None or looked_at is None:
             return
         self._note_look(state, now)
