@@ -293,6 +293,20 @@ def test_a_partition_that_was_created_before_the_end_of_a_range_is_a_part_of_it(
     assert [run.totals.landed for run in state(store).runs] == [15]
 
 
+def test_a_range_waits_until_a_deleted_topic_has_left() -> None:
+    store, log = MemoryStore(), log_until(before=5, after=0)
+    kafka = {"bootstrapServers": "x:9092", "topicPattern": ".*", "onDataLoss": "SkipAndRecord"}
+    of, end = group(source={"kafka": kafka}), END + HOUR / 2
+    driver(of, store, log, FakeRunner(store), goal=until(END)).run()
+    del log.partitions["b"]
+
+    one = driver(of, store, log, FakeRunner(store), goal=until(end), writer="w2")
+
+    assert one.run() is ExitCode.OK
+    assert state(store).members.keys() == {A}
+    assert runs(store)[1:] == [(millis(end), (), 0)]
+
+
 def test_offsets_end_a_driver_once_they_are_landed() -> None:
     store, log = MemoryStore(), log_until(before=5, after=4)
 

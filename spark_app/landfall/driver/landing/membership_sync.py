@@ -41,6 +41,8 @@ class MembershipSync(DriverPart):
         lost_ranges: decides about offsets that Kafka has lost.
         leaving: topic partitions of recreated topics that leave as soon as no batch is in flight
             and nothing that they have committed waits to be visible.
+        awaits_deleted: whether members may leave, or be blocked, as their topics are gone: that is
+            recorded once they have been for a while.
         targets: the end offsets at the first look; None before it, and again after a topic was
             recreated until the next look.
     """
@@ -61,6 +63,7 @@ class MembershipSync(DriverPart):
         self.absent: tuple[Stalled, ...] = ()
         self.blocked_by_source: Mapping[TopicPartition, Stalled] = {}
         self.leaving: tuple[TopicPartition, ...] = ()
+        self.awaits_deleted = False
         self.targets: Mapping[TopicPartition, int] | None = None
         self._refused: Mapping[TopicPartition, Stalled] = {}
         self._unseen: set[TopicPartition] = set()
@@ -109,6 +112,10 @@ class MembershipSync(DriverPart):
         entering = tuple(sorted({*changes.enter} - {*self.leaving, *waiting}))
         state = self._enter(state, entering, now)
         state = self._settle_deleted(state, now, {*in_flight, *waiting})
+        self.awaits_deleted = any(
+            now - since < deleted.PATIENCE and tp in state.members and tp not in state.blocked
+            for tp, since in self._deleted_since.items()
+        )
         checks = self._read_elsewhere(state, self._check_source(state), now)
         # The log of a recreated topic is another one: that it is shorter is no truncation.
         others = {*in_flight, *changes.recreated, *self.leaving}

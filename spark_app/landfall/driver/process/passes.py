@@ -198,7 +198,8 @@ class GoalCheck(DriverPart):
         state = parts.state
         applied = parts.completer.applied_through
         is_held = any(slot > applied for slot in state.unapplied)  # by a REPLACE
-        is_landed = parts.is_at_rest and not (parts.completer.unapplied or is_held)
+        waits = parts.completer.unapplied or is_held or parts.membership.awaits_deleted
+        is_landed = parts.is_at_rest and not waits
         try:
             parts.goal.advance(state, parts.stalled_partitions(), is_landed=is_landed)
         except Retry as error:
