@@ -76,8 +76,11 @@ def changes(state: State, topics: Collection[Topic]) -> Changes:
 
 
 def former_members(state: State, topics: Iterable[Topic]) -> frozenset[TopicPartition]:
-    """Return the members that are of another topic than the one in the log with its name."""
-    ids = {topic.name: topic.topic_id for topic in topics}
+    """Return the members that are of another topic than the one in the log with its name.
+
+    Of a topic whose id the log does not report, none is known to be.
+    """
+    ids = {topic.name: topic.topic_id for topic in topics if topic.topic_id}
     members = state.members.items()
     return frozenset(tp for tp, m in members if ids.get(tp.topic, m.topic_id) != m.topic_id)
 

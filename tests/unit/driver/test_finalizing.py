@@ -145,7 +145,7 @@ def test_drivers_that_only_look_now_and_then_complete_the_hours_of_an_idle_group
         case.start()
         horizons.append(case.after())
 
-    assert horizons[:3] == [-1, -1, ms(3)]
+    assert horizons[:4] == [-1, -1, -1, ms(3)]
     assert horizons[-1] == ms(4)
 
 
@@ -217,6 +217,21 @@ def test_a_topic_that_was_created_again_has_just_been_written() -> None:
 
     assert case.after(30) == ms(2)
     assert case.after(2) == ms(3)
+
+
+def test_what_was_created_again_before_a_driver_began_is_not_idle_since_an_earlier_look() -> None:
+    case = Case().land(A, 5, ms(3, 5)).land(B, 5, ms(1))
+    recreate(case.log, "clicks", 5)
+    case.now += 120 * MINUTE
+    case.start()
+    case.after()
+    case.state = opened(case.state, generation=2)
+    case.append(lambda header: Drop(header=header, topic_partitions=(A, B), reason="recreated"))
+    case.enter(A, topic_id="id-clicks-again")
+    case.land(A, 5, ms(1))
+
+    assert case.after(29) == ms(0)
+    assert case.after(2) == ms(5)
 
 
 def test_nothing_is_complete_that_may_be_in_a_partition_which_is_not_discovered_yet() -> None:

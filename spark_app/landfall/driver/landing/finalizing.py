@@ -3,8 +3,8 @@
 ``landfall.driver.decide.completeness`` has the rule. This keeps what it needs from the log: since
 when each topic partition is idle. A driver that has just started knows from the ledger that nothing
 was written to a topic partition which ends at its checkpoint since the last record of a driver that
-looked. Otherwise drivers that only look now and then would never complete the hours of an idle
-group.
+looked, whose clock may be slow. Otherwise drivers that only look now and then would never
+complete the hours of an idle group.
 """
 
 import logging
@@ -23,7 +23,7 @@ from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 from landfall.publish.finished import Calendars
 from landfall.source import Topic
-from landfall.source.membership import former_members
+from landfall.source.membership import CLOCK_MARGIN, former_members
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +81,10 @@ class Finalizing:
         for tp in self._observer.grown:
             self._idle_since[tp] = now
         if len(self._observer.last_ends) != len(self._idle_since):
+            former = former_members(state, self._observer.topics)
             for tp, end in self._observer.last_ends.items():
-                self._idle_since.setdefault(tp, _idle_since(state, tp, end, now))
+                known = now if tp in former else _idle_since(state, tp, end, now)
+                self._idle_since.setdefault(tp, known)
         if self._observer.topics is not self._topics:
             self._note_topics(now)
 
@@ -166,7 +168,7 @@ def _idle_since(state: State, tp: TopicPartition, end: int, now: datetime) -> da
     """Return since when a topic partition is known to be idle that is seen for the first time."""
     if state.looked_at is None or tp not in state.members or state.checkpoint[tp] != end:
         return now
-    return min(now, datetime.fromisoformat(state.looked_at))
+    return min(now, datetime.fromisoformat(state.looked_at) + CLOCK_MARGIN)
 
 
 def _millis(time: datetime) -> int:
