@@ -158,6 +158,16 @@ class KeyedLake(ABC):
     def delete_as_others(self, number: int, row: int) -> None:
         """Let another program delete a row of the file of a live object."""
 
+    def update_as_others(self, number: int, row: int, name: str) -> None:
+        """Let another program give a row of a live object another name, in a file of its own."""
+        old = self.rows_of(self.live()[number].key)[row]
+        self.delete_as_others(number, row)
+        self.append_as_others({**old, "name": name})
+
+    @abstractmethod
+    def append_as_others(self, row: Mapping[str, Any]) -> None:
+        """Let another program add a row."""
+
     @abstractmethod
     def rewrite_as_others(self, change: NewRows = list) -> None:
         """Let another program write all rows, or what it makes of them, into one file of its own.

@@ -23,7 +23,16 @@ from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.s3_access import Recent
 from landfall.publish.tables import TablePublisher, Tables
 from tests.support.ledger.sample_ledger import GROUP, LANE
-from tests.support.publishers.keyed import SHOWN, SMALL, TABLE, Change, Changes, KeyedLake, NewRows
+from tests.support.publishers.keyed import (
+    SCHEMA,
+    SHOWN,
+    SMALL,
+    TABLE,
+    Change,
+    Changes,
+    KeyedLake,
+    NewRows,
+)
 from tests.support.publishers.lake import DeltaFolders, Lake, LogStore, copied_delta_lake
 
 
@@ -141,6 +150,9 @@ class KeyedDeltaLake(KeyedLake):
             {"remove": {**removed, "deletionTimestamp": 0, "dataChange": True}},
             {"add": {**adds[0], "deletionVector": vectors.descriptors[0]}},
         )
+
+    def append_as_others(self, row: Mapping[str, Any]) -> None:
+        self._add_file(pa.Table.from_pylist([row], SCHEMA), "2026-11-21")
 
     def rewrite_as_others(self, change: NewRows = list) -> None:
         table = DeltaTable(str(self.folder))

@@ -1,6 +1,6 @@
 """Keyed Iceberg tables of a catalog in a file of SQLite."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,6 +19,9 @@ from tests.support.ledger.sample_ledger import GROUP, LANE
 from tests.support.publishers.iceberg_deletes import add_position_deletes
 from tests.support.publishers.keyed import SHOWN, SMALL, TABLE, Change, Changes, KeyedLake, NewRows
 from tests.support.publishers.lake import Lake, iceberg_lake
+
+_LANDED = {"_kafka_partition": "_partition", "_deleted_": "_deleted"}
+"""The names that columns have in landed files, where the table has another one."""
 
 
 def keyed_iceberg_lake(root: Path) -> Lake:
@@ -73,8 +76,7 @@ class KeyedIcebergLake(KeyedLake):
         self, select: Sequence[str] = SHOWN, snapshot: int | None = None
     ) -> list[dict[str, Any]]:
         found = self.loaded.scan(snapshot_id=snapshot).to_arrow()
-        names = {"_kafka_partition": "_partition", "_deleted_": "_deleted"}
-        table = found.rename_columns([names.get(name, name) for name in found.column_names])
+        table = found.rename_columns([_LANDED.get(name, name) for name in found.column_names])
         rows: list[dict[str, Any]] = table.select([*select]).to_pylist()
         return rows
 
@@ -102,6 +104,12 @@ class KeyedIcebergLake(KeyedLake):
         path = self.landed.url(self.live()[number].key)
         add_position_deletes(self.loaded, self.root / "deletes.parquet", {path: [row]})
 
+    def append_as_others(self, row: Mapping[str, Any]) -> None:
+        table = self.loaded
+        columns = table.schema().as_arrow()
+        known = {name: row.get(_LANDED.get(name, name)) for name in columns.names}
+        table.append(pa.Table.from_pylist([known], columns))
+
     def rewrite_as_others(self, change: NewRows = list) -> None:
         table = self.loaded
         rows = table.scan().to_arrow()
@@ -113,7 +121,5 @@ class KeyedIcebergLake(KeyedLake):
             transaction.append(pa.Table.from_pylist(change(rows.to_pylist()), rows.schema))
 
     def add_as_others(self, *ids: int) -> None:
-        table = self.loaded
-        columns = table.schema().as_arrow()
-        rows = [{"id": number} for number in ids]
-        table.append(pa.Table.from_pylist(rows, columns))
+        for number in ids:
+            self.append_as_others({"id": number})

@@ -245,7 +245,8 @@ class KeyedPass:
     ) -> KeyedVersion:
         """Return a version in which files enter and leave.
 
-        Rows that leave and enter at once count as they did.
+        Rows that leave and enter at once count as they did. Another program that has updated such a
+        row has it in a file of its own, and there it stays as it is.
 
         Raises:
             FoldAgain: rows that count leave, and do not enter: older ones may count again. Or a
@@ -254,7 +255,7 @@ class KeyedPass:
         """
         count, uncounted = self._before(leaving)
         before = np.sort(np.concatenate([count, uncounted]))
-        fold, gone, entered = Fold(index), [uncounted], [_NO_ROWS]
+        fold, gone, entered = Fold(index), [_NO_ROWS], [_NO_ROWS]
         for file in new:
             for part in () if file.is_moved else self.opens.rows(file, self.keys):
                 is_old = _is_in(part.ids, before)
@@ -262,9 +263,11 @@ class KeyedPass:
                 gone.append(fold.add(part.only(~is_old)))
         if not _is_in(count, np.sort(np.concatenate(entered))).all():
             raise FoldAgain
+        marks = np.unique(np.concatenate(gone))
         version = KeyedVersion(fold.index.written(), leaving)
-        if len(marks := np.unique(np.concatenate(gone))):
-            self._mark(version, new, marks)
+        self._mark(version, new, np.union1d(marks, uncounted))
+        if len(marks):
+            self._mark(version, _without(self.live.with_any(marks), leaving), marks)
         return version
 
     def again(self, new: Sequence[KeyedFile], leaving: Sequence[KeyedFile]) -> KeyedVersion:
@@ -313,9 +316,9 @@ class KeyedPass:
                 raise
             raise FoldAgain from None  # it was deleted early; nothing is needed of it but its rows
 
-    def _mark(self, version: KeyedVersion, new: Sequence[KeyedFile], marks: RowIds) -> None:
-        """Mark rows in the files that have them."""
-        for file in (*new, *_without(self.live.with_any(marks), version.leaving)):
+    def _mark(self, version: KeyedVersion, files: Iterable[KeyedFile], marks: RowIds) -> None:
+        """Mark rows in files, where these have them."""
+        for file in files if len(marks) else ():
             ids = self.opens.ids(file)
             had = self.opens.deleted(file)
             positions = np.union1d(had, np.flatnonzero(_is_in(ids, marks)))

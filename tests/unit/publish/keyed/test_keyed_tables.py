@@ -274,6 +274,33 @@ def test_what_another_program_deletes_stays_deleted_by_a_merge(lake: KeyedLake) 
     assert lake.shown() == lake.expected()
 
 
+def test_what_another_program_updates_stays_updated_by_a_merge_and_its_undo(
+    lake: KeyedLake,
+) -> None:
+    lake.changes.at = lambda _, offset: Change(offset % 8)
+    lake.land(4)
+    lake.land(4)
+    lake.publish()
+    lake.update_as_others(0, 2, "updated")
+    updated = {**names_of(lake), 2: "updated"}
+
+    merge = lake.merge(0, 1)
+    lake.publish()
+    assert names_of(lake) == updated
+    Undo(merge).record().complete().keep_copies().sample.shown()
+    lake.publish()
+    assert names_of(lake) == updated
+
+    lake.land(3)
+    lake.publish()
+    assert names_of(lake) == {**updated, 0: "n8", 1: "n9", 2: "n10"}
+
+
+def names_of(lake: KeyedLake) -> dict[int, str]:
+    """The name in the row of each id."""
+    return {row["id"]: row["name"] for row in lake.rows(["id", "name"])}
+
+
 def test_an_older_row_counts_again_once_a_merge_has_left_the_newest_one_out(
     make: Make,
 ) -> None:
