@@ -15,6 +15,7 @@ from landfall.publish.delta.copied_log import CopiedTable
 from landfall.publish.delta.files import LandedFiles
 from landfall.publish.delta.tables import paths_in_log
 from landfall.publish.delta.vectors import Descriptor, VectorUnreadable, positions_of
+from landfall.publish.keyed.lifetimes import is_landed
 from landfall.publish.keyed.passes import KeyedFile, OpenedFiles, may_have
 from landfall.publish.keyed.rows import Positions, RowIds
 from landfall.publish.object_file import opened
@@ -59,7 +60,7 @@ def opened_files(table: str, slots: Slots, root: str, landed: LandedFiles) -> Op
                 "count",
             ) from None
 
-    return OpenedFiles(open_, deleted)
+    return OpenedFiles(open_, deleted, is_landed=lambda file: is_landed(file, root))
 
 
 @dataclass(frozen=True)

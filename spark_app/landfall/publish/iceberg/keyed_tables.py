@@ -17,7 +17,7 @@ from landfall.publish.iceberg.new_snapshot import NewSnapshot
 from landfall.publish.iceberg.position import index_names, other_lanes
 from landfall.publish.iceberg.tables import IcebergTables, reached_by, summary_of
 from landfall.publish.keyed.index import IndexSizes, IndexSlots, KeyIndex
-from landfall.publish.keyed.lifetimes import lifetimes_by, lifetimes_of
+from landfall.publish.keyed.lifetimes import is_landed, lifetimes_by, lifetimes_of
 from landfall.publish.keyed.newest import Ended, NewestRow, newest_row
 from landfall.publish.keyed.passes import KeyedFile, KeyedPass, OpenedFiles
 from landfall.publish.keyed.rows import KeySettings
@@ -145,6 +145,7 @@ class KeyedIcebergTables(IcebergTables):
                 deleted.of,
                 deleted.are_shared,
                 partial(landed_names, loaded.metadata, self.keys.named),
+                is_landed=lambda file: is_landed(file, self.url("")),
             ),
             live=live,
             write=write,

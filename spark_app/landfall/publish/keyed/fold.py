@@ -6,7 +6,7 @@ late, such as a dead letter that is landed again, does not count from the start.
 the index, so that an older row does not bring a key back.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -32,9 +32,12 @@ class Fold:
 
     Attributes:
         index: the newest row of each key, of what came in before and until now.
+        twice: rows that came in again while they were the newest of their keys, sorted. Another
+            program has changed such a row, and what it was before is in its landed file.
     """
 
     index: KeyIndex
+    twice: RowIds = field(default_factory=lambda: np.zeros(0, np.uint64))
 
     def add(self, part: KeyedRows) -> RowIds:
         """Fold rows that have not come in before; return the rows that do not count now.
@@ -55,16 +58,21 @@ class Fold:
         if not self.index.is_ordered:
             _check_partitions(entries[known], theirs[known])
         is_new = ~known | is_later(entries, theirs)
-        counts = is_new | (entries["row"] == theirs["row"])
+        is_same = known & (entries["row"] == theirs["row"])
+        self._add_twice(rows["row"][1:][~last[:-1]], rows["row"][:-1][~last[:-1]])
+        self._add_twice(entries["row"][is_same], theirs["row"][is_same])
         self.index = self.index.plus(entries[is_new])
         return np.concatenate(
             [
                 part.deletes_nothing,
                 rows["row"][~last],
-                newest["row"][~counts | newest["deleted"]],
+                newest["row"][~(is_new | is_same) | newest["deleted"]],
                 theirs["row"][known & is_new],
             ]
         )
+
+    def _add_twice(self, rows: RowIds, others: RowIds) -> None:
+        self.twice = np.union1d(self.twice, rows[rows == others])
 
 
 def counted(part: KeyedRows, index: KeyIndex) -> RowIds:

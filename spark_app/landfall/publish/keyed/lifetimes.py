@@ -30,6 +30,16 @@ def lifetimes_by(ended: Mapping[int, Sequence[int]], root: str) -> Callable[[Key
     return lambda file: lifetimes_in(_generation(file, root), ended) if ended else {}
 
 
+def is_landed(file: KeyedFile, root: str) -> bool:
+    """Return whether a file is a landed one, by its name.
+
+    Args:
+        file: of a table.
+        root: the URL of the output root.
+    """
+    return _generation(file, root) is not None
+
+
 def _generation(file: KeyedFile, root: str) -> int | None:
     key = below(root, file.uri)
     with suppress(ValueError):  # a file of another program in the folder of a table below the root

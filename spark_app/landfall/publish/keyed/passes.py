@@ -130,6 +130,7 @@ class OpenedFiles:
         shares_marks: whether marks of a file are marks of other files as well.
         names: of columns.
         lifetimes: of the rows of a file.
+        is_landed: whether a file is a landed one, and not of another program.
     """
 
     open: Callable[[KeyedFile], Any]
@@ -137,6 +138,7 @@ class OpenedFiles:
     shares_marks: Callable[[KeyedFile], bool] = lambda _: False
     names: Names = as_they_are
     lifetimes: Callable[[KeyedFile], Lifetimes] = lambda _: {}
+    is_landed: Callable[[KeyedFile], bool] = lambda _: True
 
     def ids(self, file: KeyedFile) -> RowIds:
         """The rows of a file, in its order."""
@@ -273,7 +275,7 @@ class KeyedPass:
     def again(self, new: Sequence[KeyedFile], leaving: Sequence[KeyedFile]) -> KeyedVersion:
         """Return a version in which files enter and leave, by the rows of all files.
 
-        Rows count by their keys alone.
+        Rows count by their keys alone. Of a row that is there twice, the landed one counts.
 
         Raises:
             OrderUnknown, IndexLost, Stalled, Retry: see ``Fold`` and ``OpenedFiles``.
@@ -282,9 +284,9 @@ class KeyedPass:
         for file in files:
             for part in self.opens.rows(file, self.keys):
                 fold.add(part)
-        version = KeyedVersion(fold.index.written(), leaving)
-        for file in files:
-            rows, positions = self._uncounted(file, version.index)
+        version, once = KeyedVersion(fold.index.written(), leaving), _Once(fold.twice)
+        for file in sorted(files, key=self.opens.is_landed, reverse=True):
+            rows, positions = self._uncounted(file, version.index, once)
             had = self._had(file)
             if had is None or not np.array_equal(positions, had):
                 version.marked.append(self._marked(file, rows, positions))
@@ -325,12 +327,12 @@ class KeyedPass:
             if len(positions) > len(had):
                 version.marked.append(self._marked(file, len(ids), positions))
 
-    def _uncounted(self, file: KeyedFile, index: KeyIndex) -> tuple[int, Positions]:
+    def _uncounted(self, file: KeyedFile, index: KeyIndex, once: "_Once") -> tuple[int, Positions]:
         """The number of rows of a file, and which do not count."""
         rows, found = 0, [_NO_POSITIONS]
         for part in self.opens.rows(file, self.keys):
-            count = np.sort(counted(part, index))
-            found.append(np.flatnonzero(~_is_in(part.ids, count)) + rows)
+            count = _is_in(part.ids, np.sort(counted(part, index)))
+            found.append(np.flatnonzero(~once.only_first(part.ids, count)) + rows)
             rows += len(part.ids)
         return rows, np.concatenate(found)
 
@@ -342,6 +344,30 @@ class KeyedPass:
 
     def _marked(self, file: KeyedFile, rows: int, positions: Positions) -> MarkedFile:
         return MarkedFile(file, rows, self.write(file, positions) if len(positions) else None)
+
+
+@dataclass
+class _Once:
+    """Lets rows that are there twice count where they are met first.
+
+    Attributes:
+        twice: these rows, sorted.
+        met: the ones that were met.
+    """
+
+    twice: RowIds
+    met: RowIds = field(default_factory=_NO_ROWS.copy)
+
+    def only_first(self, rows: RowIds, count: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return which rows of a part of a file count, of the ones that do by their keys."""
+        places = np.flatnonzero(count & _is_in(rows, self.twice))
+        found, first = np.unique(rows[places], return_index=True)
+        new = ~_is_in(found, self.met)
+        self.met = np.union1d(self.met, found)
+        counts = count.copy()
+        counts[places] = False
+        counts[places[first[new]]] = True
+        return counts
 
 
 def _without(files: Iterable[KeyedFile], leaving: Iterable[KeyedFile]) -> list[KeyedFile]:

@@ -296,6 +296,26 @@ def test_what_another_program_updates_stays_updated_by_a_merge_and_its_undo(
     assert names_of(lake) == {**updated, 0: "n8", 1: "n9", 2: "n10"}
 
 
+def test_a_row_that_another_program_has_updated_is_there_once_if_keys_are_folded_again(
+    lake: KeyedLake,
+) -> None:
+    lake.changes.at = lambda _, offset: Change(offset)
+    lake.land(4)
+    lake.publish()
+    lake.update_as_others(0, 2, "updated")
+    for part in lake.index.iterdir():
+        part.unlink()
+    lake.land(1)
+
+    lake.publish()
+
+    assert lake.shown() == lake.expected()
+    assert names_of(lake)[2] == "n2", "as it was landed"
+    lake.land(1)
+    lake.publish()
+    assert lake.shown() == lake.expected()
+
+
 def names_of(lake: KeyedLake) -> dict[int, str]:
     """The name in the row of each id."""
     return {row["id"]: row["name"] for row in lake.rows(["id", "name"])}
