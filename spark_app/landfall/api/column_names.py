@@ -142,7 +142,7 @@ def _published(specs: TopicSpecs, entry: PublisherEntry) -> Iterator[tuple[str, 
 
 
 def _problems(publisher: str, type_: str, path: str, spec: GroupSpec) -> Iterator[str]:
-    columns = _declared(spec)
+    columns = declared_columns(spec)
     of_changes = {DELETED} if spec.decode.envelope else set()
     for name in columns:
         if is_reserved(type_, name) and name not in of_changes:
@@ -171,7 +171,7 @@ def _problems(publisher: str, type_: str, path: str, spec: GroupSpec) -> Iterato
                 )
 
 
-def _declared(spec: GroupSpec) -> list[str]:
+def declared_columns(spec: GroupSpec) -> list[str]:
     """The names of the columns that files surely have; none if steps may change them."""
     if spec.transforms or spec.output.columns is not ColumnSource.DECLARED:
         return []

@@ -174,7 +174,7 @@ class TableFolders:
 
     def _check_routes(self, specs: TopicSpecs) -> None:
         """Return if all objects of each topic land below a folder that VACUUM skips."""
-        for _, spec in _used(self.context, specs) or specs.used():
+        for _, spec in used_specs(self.context, specs) or specs.used():
             first = spec.route.pattern.partition("/")[0]
             if spec.route.topic_path is not None or not HIDDEN.fullmatch(first):
                 raise ValueError(
@@ -202,7 +202,7 @@ def check_parquet(context: Context, specs: TopicSpecs) -> None:
     Raises:
         ValueError: one does not; the message names the field.
     """
-    for path, spec in _used(context, specs):
+    for path, spec in used_specs(context, specs):
         if spec.output.format != "Parquet":
             where = f"{path}.output.format is" if path else "output.format of a topic is"
             raise ValueError(
@@ -211,7 +211,7 @@ def check_parquet(context: Context, specs: TopicSpecs) -> None:
             )
 
 
-def _used(context: Context, specs: TopicSpecs) -> Sequence[tuple[str, GroupSpec]]:
+def used_specs(context: Context, specs: TopicSpecs) -> Sequence[tuple[str, GroupSpec]]:
     """The specs of the topics that are surely published, with the paths of the fields, if known."""
     topics = [topic for topic in _named(context) if context.is_published(topic)]
     if not topics and not context.entry.topics:

@@ -98,6 +98,7 @@ class Delta:
         tables = _tables(
             read,
             context,
+            specs,
             files=Recent(files),
             root=url(""),
             lane=(context.group.metadata.name, context.lane),
@@ -122,8 +123,8 @@ class Delta:
         )
 
 
-def _tables(read: DeltaOptions, context: Context, **common: Any) -> DeltaTables:
-    if (keys := read.keys(read.table)) is None:
+def _tables(read: DeltaOptions, context: Context, specs: TopicSpecs, **common: Any) -> DeltaTables:
+    if (keys := read.keys(read.table, context, specs)) is None:
         return DeltaTables(logs=_logs(read, context), **common)
     logs = _copied_logs(read, context, "keyed tables")
     return KeyedTables(logs=logs, keys=keys, kept=read.maintenance.age(), **common)

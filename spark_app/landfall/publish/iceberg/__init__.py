@@ -65,7 +65,7 @@ class Iceberg:
         connection = Connection(
             catalog.get("name", "landfall"), connecting, of_tables=settings.properties
         )
-        keys = read.keys(read.table)
+        keys = read.keys(read.table, context, specs)
         tables = (
             IcebergTables(connection, lane, context.url, settings)
             if keys is None

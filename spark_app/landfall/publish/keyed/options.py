@@ -2,9 +2,12 @@
 
 from typing import Literal
 
-from landfall.api.column_names import DELETED
+from landfall.api.column_names import DELETED, declared_columns
+from landfall.api.spec import TopicSpecs
 from landfall.publish.choice import ChoiceOptions
+from landfall.publish.context import Context
 from landfall.publish.keyed.rows import KeySettings
+from landfall.publish.table_names import used_specs
 
 
 class KeyedOptions(ChoiceOptions, kw_only=True):
@@ -15,11 +18,13 @@ class KeyedOptions(ChoiceOptions, kw_only=True):
     order: str | None = None
     deleted: str | None = None
 
-    def keys(self, table: str) -> KeySettings | None:
+    def keys(self, table: str, context: Context, specs: TopicSpecs) -> KeySettings | None:
         """Return the options of keys; None if tables are not keyed.
 
         Args:
             table: the pattern of the tables' names.
+            context: of the publisher.
+            specs: of the group's topics.
 
         Raises:
             ValueError: an option is missing, or is of no use.
@@ -35,4 +40,22 @@ class KeyedOptions(ChoiceOptions, kw_only=True):
             raise ValueError(
                 "option table: a keyed table is of one topic, so its name has {topic} in it"
             )
-        return KeySettings(tuple(self.key), self.order, self.deleted or DELETED)
+        deleted = self.deleted or DELETED
+        _check_deletions(deleted, context, specs)
+        return KeySettings(tuple(self.key), self.order, deleted)
+
+
+def _check_deletions(deleted: str, context: Context, specs: TopicSpecs) -> None:
+    """Return if landed changes surely have the column by which deleted rows are known.
+
+    Raises:
+        ValueError: they do not, so deleted rows would stay in the table.
+    """
+    for _, spec in used_specs(context, specs):
+        columns = declared_columns(spec)
+        known = {*columns, *(header.name for header in spec.decode.header_columns)}
+        if spec.decode.envelope and columns and deleted not in known:
+            raise ValueError(
+                f"option deleted: no column {deleted} is declared, so rows that were deleted would "
+                f"stay in the table; declare {{name: {deleted}, type: Boolean, field: {DELETED}}}"
+            )

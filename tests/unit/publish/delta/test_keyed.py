@@ -148,6 +148,24 @@ def test_options_that_contradict_each_other_are_refused(
         publisher(context.group, context.entry, context.store)
 
 
+def test_changes_without_the_column_of_deletions_are_refused(lake: KeyedDeltaLake) -> None:
+    described = {"table": f"file://{lake.root}/tables/{{topic}}", "mode": "Keyed", "key": ["id"]}
+    columns = [{"name": "id", "type": "Int64"}, {"name": "_op", "type": "String"}]
+
+    def build(*more: dict[str, str], **options: str) -> None:
+        decode = {"format": "Json", "envelope": "Debezium", "columns": [*columns, *more]}
+        context = lake.landed.context("Delta", {**described, **options}, decode=decode)
+        publisher(context.group, context.entry, context.store)
+
+    with pytest.raises(Stalled, match=r"declare \{name: _deleted, type: Boolean"):
+        build()
+    build({"name": "_deleted", "type": "Boolean"})
+    gone = {"name": "gone", "type": "Boolean", "field": "_deleted"}
+    build(gone, deleted="gone")
+    with pytest.raises(Stalled, match="no column _deleted is declared, so rows that were deleted"):
+        build(gone)
+
+
 def test_a_publisher_by_its_options_keys_a_table_around_its_objects(tmp_path: Path) -> None:
     lake = KeyedDeltaLake(tmp_path, Changes(random_changes(5)))
     lake.landed.sample.directory = "_landed/dt=2026-11-21"
