@@ -25,7 +25,7 @@ from landfall.publish import Stretch
 from landfall.publish.delta.copied_log import CopiedTable, StoreLogs
 from landfall.publish.delta.entries import Action
 from landfall.publish.delta.files import DeltaFile
-from landfall.publish.delta.keyed_files import LiveFiles, opened_files
+from landfall.publish.delta.keyed_files import IndexInFolder, LiveFiles, opened_files
 from landfall.publish.delta.logs import LoadedTable
 from landfall.publish.delta.position import index_properties, other_lanes
 from landfall.publish.delta.tables import (
@@ -174,14 +174,14 @@ class KeyedTables(DeltaTables):
             self._delete_unnamed(loaded)
 
     def _pass(self, loaded: CopiedTable, vectors: VectorFile) -> KeyedPass:
-        slots = self.logs.slots(loaded.url)
+        slots, is_ordered = self.logs.slots(loaded.url), self.keys.order is not None
         return KeyedPass(
             table=loaded.url,
             keys=self.keys,
             opens=opened_files(loaded.url, slots, self.root, self.files()),
             live=LiveFiles(loaded),
             write=lambda _, positions: vectors.add(positions),
-            empty=KeyIndex(slots, is_ordered=self.keys.order is not None, sizes=self.sizes),
+            empty=KeyIndex(IndexInFolder(slots), is_ordered=is_ordered, sizes=self.sizes),
         )
 
     def _delete_unnamed(self, loaded: CopiedTable) -> None:

@@ -21,9 +21,30 @@ from landfall.publish.keyed.rows import Positions, RowIds
 from landfall.publish.object_file import opened
 from landfall.publish.replaced_files import FileChanges
 from landfall.publish.table_names import absolute, below
-from landfall.store import Slots
+from landfall.store import Created, Slots
 
 _BOX = ("min._partition", "max._partition", "min._offset", "max._offset")
+
+
+@dataclass(frozen=True)
+class IndexInFolder:
+    """The files of an index, as ``KeyIndex`` reads and writes them.
+
+    Attributes:
+        slots: the files of the table's folder.
+    """
+
+    slots: Slots
+
+    def read(self, key: str) -> bytes | None:
+        """Read a file; None if it is not there."""
+        return self.slots.read(key)
+
+    def create(self, key: str, body: bytes) -> None:
+        """Write a file that is named by what it has, also in place of a damaged one."""
+        if self.slots.create(key, body) is Created.TAKEN and self.slots.read(key) != body:
+            self.slots.delete_slots([key])
+            self.slots.create(key, body)
 
 
 def opened_files(table: str, slots: Slots, root: str, landed: LandedFiles) -> OpenedFiles:

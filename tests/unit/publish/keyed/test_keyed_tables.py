@@ -218,6 +218,25 @@ def test_an_index_that_is_lost_is_made_again_of_the_files(
     assert len(caplog.records) == 1
 
 
+def test_a_damaged_index_is_replaced_by_one_of_the_same_name(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    lake = make(Changes(lambda _, offset: Change(offset % 4, at=100 - offset)))
+    lake.keys = KeySettings(("id",), order="at")
+    lake.land(4)
+    lake.publish()
+    (part,) = lake.index.iterdir()
+    body = part.read_bytes()
+    part.write_bytes(body[:20])
+
+    for _ in range(2):
+        lake.land(1)
+        lake.publish()
+
+    assert part.read_bytes() == body
+    assert [record.message for record in caplog.records] == ["index lost"]
+
+
 def test_a_version_that_is_restored_brings_its_index_along(lake: KeyedLake) -> None:
     for _ in range(3):
         before = lake.shown() if lake.landed.sample.rows else {}
