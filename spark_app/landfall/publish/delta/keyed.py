@@ -17,7 +17,7 @@ from functools import partial
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import PostCommitHookProperties, Schema
+from deltalake import Field, PostCommitHookProperties, Schema
 from deltalake.exceptions import CommitFailedError
 
 from landfall.errors import Reason, Stalled
@@ -74,7 +74,10 @@ class KeyedTables(DeltaTables):
     kept: timedelta = field(default=timedelta(days=7), kw_only=True)
 
     def refill(self, table: str, stretch: Stretch) -> None:
-        """See ``Tables``. The table stays, with its identity, its history and its columns."""
+        """See ``Tables``. The table stays, with its identity and history.
+
+        Its columns stay as well; where all its files leave, except those whose type no file fits.
+        """
         with self._errors("refill", table):
             keys = [object_.key for object_ in stretch.objects]
             files = self.files().read(keys) if keys else []
@@ -88,13 +91,15 @@ class KeyedTables(DeltaTables):
                 other_lanes(loaded, self.application).check_none()
                 staying, leaving = self._parted(loaded, paths_in_log(loaded), files)
                 new = [file for file in files if file.key not in staying]
+                is_replaced = bool(new and leaving and not staying)
+                columns = self._columns(loaded, files, replaces_rows=is_replaced)
                 with suppress(CommitFailedError):  # another writer has changed the table
-                    if self._sets_retention(loaded, files) or self._changes_columns(
-                        loaded, self._columns(loaded, files)
-                    ):
+                    if self._sets_retention(loaded, files):
+                        continue
+                    if not is_replaced and self._changes_columns(loaded, columns):
                         continue
                     changes = FileChanges(stretch.objects, leaving)
-                    self._write(loaded, stretch, new, changes, again=True)
+                    self._commit(loaded, stretch, new, changes, columns.fields)
                     return
         raise contended(table)
 
@@ -129,21 +134,12 @@ class KeyedTables(DeltaTables):
         stretch: Stretch,
         files: Sequence[DeltaFile],
         changes: FileChanges,
-        fields: object = None,  # noqa: ARG002  # only the files of ``changes`` leave
+        fields: Sequence[Field] | None = None,
     ) -> None:
-        again = any(replaced.changes_rows for replaced in stretch.replaced)
-        self._write(loaded, stretch, files, changes, again=again)
+        """Commit files and the position, and which rows count then.
 
-    def _write(
-        self,
-        loaded: LoadedTable,
-        stretch: Stretch,
-        files: Sequence[DeltaFile],
-        changes: FileChanges,
-        *,
-        again: bool,
-    ) -> None:
-        """Commit files and the position, and which rows count then."""
+        With ``fields``, which are the table's columns then, the keys of all files are read.
+        """
         assert isinstance(loaded, CopiedTable)  # by the logs
         added = self._added(loaded, files, changes)
         new = [
@@ -153,18 +149,20 @@ class KeyedTables(DeltaTables):
             for file, add in zip(files, added, strict=True)
         ]
         vectors = VectorFile()
-        position = None if again else self._position(loaded)
+        again = any(replaced.changes_rows for replaced in stretch.replaced)
+        position = None if again or fields is not None else self._position(loaded)
         leaving = LiveFiles(loaded).leaving(changes)
         planned = self._pass(loaded, vectors).with_lifetimes(lifetimes_of(stretch, self.root))
         version = planned.version(position, new, leaving)
         if vectors.is_filled:
             self.logs.slots(loaded.url).create(vectors.name, bytes(vectors.body))
+        schema = loaded.schema() if fields is None else Schema([*fields])
         index = index_properties(self.application, version.index.text, self.keys.text)
         with self.logs.amending(loaded, partial(_amended, loaded, version, vectors.descriptors)):
             loaded.create_write_transaction(
                 [*added],
-                mode="append",
-                schema=loaded.schema(),
+                mode="append" if schema == loaded.schema() else "overwrite",
+                schema=schema,
                 partition_by=loaded.metadata().partition_columns,
                 commit_properties=self._properties_of(stretch, changes, index),
                 post_commithook_properties=_NO_CHECKPOINT,
@@ -207,6 +205,8 @@ def _amended(
         for mark in version.marked
     }
     for action in actions:
+        if "remove" in action:
+            continue  # of what leaves, as below
         add = action.get("add")
         if add and (path := unquote(add["path"])) in marked:
             mark, vector = marked.pop(path)

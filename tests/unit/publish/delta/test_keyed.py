@@ -1,21 +1,25 @@
 """Keyed Delta tables: what their logs have; test_keyed_tables has what they show."""
 
+import io
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from landfall.errors import Stalled
 from landfall.publish.building import publisher
+from landfall.publish.choice import TableChoice
 from landfall.publish.delta.unnamed_files import MARKS, delete_unnamed
 from landfall.publish.keyed.index import FOLDER
 from landfall.store.memory import MemoryStore
-from tests.support.publishers.keyed import Change, Changes, listed, random_changes
+from tests.support.publishers.keyed import SCHEMA, Change, Changes, listed, random_changes
 from tests.support.publishers.keyed_delta import KeyedDeltaLake
 from tests.support.publishers.lake import DAY, Killed, LogStore, killed_at
 
@@ -111,6 +115,28 @@ def test_what_no_version_names_is_deleted_after_a_while(lake: KeyedDeltaLake) ->
     store.overwrite(MARKS, b"{[")
     assert look(day * 16) == every - {f"{FOLDER}/old"}, "the time begins again"
     assert look(day * 24) == {f"{FOLDER}/named", "part-1.parquet"}
+
+
+def test_a_rebuild_gives_a_column_the_type_of_the_files_that_are_left(tmp_path: Path) -> None:
+    lake = KeyedDeltaLake(tmp_path, Changes(lambda _, offset: Change(offset % 4)))
+    lake.land(6)
+    lake.publish()
+    old = frozenset(o.key for o in lake.live())
+    schema = SCHEMA.set(SCHEMA.get_field_index("name"), pa.field("name", pa.int64()))
+    rows = [{"_partition": 0, "_offset": n, "id": n % 4, "name": n} for n in range(6, 12)]
+    pq.write_table(pa.Table.from_pylist(rows, schema), body := io.BytesIO())
+    lake.landed.sample.body = lambda _: body.getvalue()
+    lake.land(6)
+    with pytest.raises(Stalled, match="column name is long in the file and string in the table"):
+        lake.publish()
+    left = replace(lake.publisher(), choice=TableChoice(skip=old))
+
+    left.reset(lake.landed.follower())
+
+    found = sorted((row["id"], row["name"]) for row in lake.rows(["id", "name"]))
+    assert found == [(0, 8), (1, 9), (2, 10), (3, 11)]
+    removes = [a["remove"] for a in lake.commit_of(lake.version()) if "remove" in a]
+    assert [remove["deletionVector"]["cardinality"] for remove in removes] == [2]
 
 
 def test_a_merge_reads_no_keys_and_changes_no_data(lake: KeyedDeltaLake) -> None:
