@@ -190,11 +190,11 @@ def _of_key(row: Row, key: Key) -> Row:
 
 
 def _logged(row: Row, own: Row, reads: set[str]) -> Made:
-    """Take values out that the database did not log, and name them."""
+    """Take values out that the database did not log, and name them; a deleted row may lack them."""
     missing = [name for name, value in row.items() if value in _NOT_LOGGED]
     if not missing:
         return row, own
-    if reads & set(missing) and "_unavailable" not in reads:
+    if reads & set(missing) and "_unavailable" not in reads and not own["_deleted"]:
         raise BadPayload("a value that was not logged, and a column reads it")
     kept = {name: value for name, value in row.items() if name not in missing}
     return kept, own | {"_unavailable": missing}

@@ -211,6 +211,12 @@ def test_a_value_that_was_not_logged_never_looks_like_null() -> None:
     assert other == {"id": 1, "note": None, "_op": "u"}  # no column reads it
 
 
+def test_a_deleted_row_may_lack_values_that_were_not_logged() -> None:
+    [row] = rows(change("d", {"id": 1, "note": UNAVAILABLE}))
+
+    assert row == {"id": 1, "note": None, "_op": "d"}
+
+
 def test_json_names_the_values_that_were_not_logged() -> None:
     [row] = documents(change("u", None, {"id": 1, "note": UNAVAILABLE}))
 

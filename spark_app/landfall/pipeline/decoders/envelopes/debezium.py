@@ -112,7 +112,8 @@ class Debezium:
             if source.ts_ms is not None:
                 meta += b',"_source_ts":%d' % source.ts_ms
             meta += b',"_source":' + bytes(change.source)
-        row, marked = without_unavailable(opened.row, self.columns)
+        is_deleted = change.op == "d"
+        row, marked = without_unavailable(opened.row, self.columns, is_deleted=is_deleted)
         return OpenedEnvelope(row, meta + marked, opened.of_key)
 
     def _row(self, change: _Change, *, is_mongodb: bool) -> OpenedEnvelope:

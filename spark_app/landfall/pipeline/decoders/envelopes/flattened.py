@@ -96,7 +96,8 @@ class Flattened:
         if problem:
             raise Bad(problem)
         meta = self._meta(document, letter or ("d" if is_deleted else None), is_deleted=is_deleted)
-        row, marked = without_unavailable(ENCODE(document), self.columns)
+        encoded = ENCODE(document)
+        row, marked = without_unavailable(encoded, self.columns, is_deleted=is_deleted)
         is_completed = is_deleted and self.has_keys
         return OpenedEnvelope(
             row, meta + marked, KeyRule.ABSENT if is_completed else KeyRule.NOTHING
