@@ -96,7 +96,11 @@ class KeySettings:
         """
         for name in self._needed:
             if name not in names:
-                raise NoKeys(f"it has no column {name}")
+                raise NoKeys(
+                    f"it has no column {name}: correct option key or order; or land its records "
+                    "again with the column, by `landfall backfill`, or leave them out by option "
+                    "startAt, and run `landfall publish --rebuild` then"
+                )
         return [name for name in self.named if name in names]
 
 

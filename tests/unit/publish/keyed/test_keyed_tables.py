@@ -1,10 +1,13 @@
 """Keyed tables: the newest row of each key counts, after merges, backfills and undos."""
 
+import io
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from landfall import ledger
@@ -13,12 +16,20 @@ from landfall.ledger.entries import Decision
 from landfall.ledger.names.object_names import ObjectName, dead_letter_key, parse_key
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.ledger.task_results import LandedObject, LandedSlice, ObjectKind, ReplayedSlice
+from landfall.publish.choice import TableChoice
 from landfall.publish.keyed.rows import KeySettings
 from landfall.publish.tables import TablePublisher
 from tests.support.ledger.sample_backfill import Again, Backfill
 from tests.support.ledger.sample_ledger import GROUP
 from tests.support.ledger.sample_replacing import Merge, Undo
-from tests.support.publishers.keyed import Change, Changes, KeyedLake, listed, random_changes
+from tests.support.publishers.keyed import (
+    SCHEMA,
+    Change,
+    Changes,
+    KeyedLake,
+    listed,
+    random_changes,
+)
 from tests.support.publishers.keyed_delta import KeyedDeltaLake
 from tests.support.publishers.keyed_iceberg import KeyedIcebergLake
 from tests.support.publishers.lake import CLICKS
@@ -183,6 +194,37 @@ def test_rows_of_a_key_in_two_kafka_partitions_stop_the_table_unless_a_column_or
     lake.publish()
 
     assert lake.shown() == {1: (0, 1)}, "which has the later time"
+
+
+@pytest.mark.parametrize("is_landed_again", [True, False])
+def test_files_without_the_column_of_the_order_have_a_way_out(
+    make: Make, is_landed_again: bool
+) -> None:
+    lake = make(Changes(lambda _, offset: Change(offset % 3)))
+    whole, old = lake.landed.sample.body, [name for name in SCHEMA.names if name != "at"]
+    lake.landed.sample.body = lambda offsets: only_columns(whole(offsets), old)
+    lake.land(4)
+    lake.publish()
+    start = lake.landed.sample.state.seq
+    lake.landed.sample.body = whole
+    lake.keys = KeySettings(("id",), order="at")
+    lake.land(2)
+    with pytest.raises(Stalled, match="it has no column at: correct option key or order; or land"):
+        lake.publish()
+
+    if is_landed_again:
+        land_again(lake, 0, seed=1)
+        start = 0
+    left = replace(lake.publisher(), choice=TableChoice(start))
+    left.reset(lake.landed.follower())
+
+    assert lake.shown() == (lake.expected() if is_landed_again else {1: (0, 4), 2: (0, 5)})
+
+
+def only_columns(body: bytes, names: list[str]) -> bytes:
+    """A file with some of the columns of another one."""
+    pq.write_table(pq.read_table(io.BytesIO(body), columns=names), found := io.BytesIO())
+    return found.getvalue()
 
 
 def test_another_key_folds_the_table_again(make: Make) -> None:
