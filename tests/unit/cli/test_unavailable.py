@@ -36,6 +36,8 @@ OPTIONS = {
     "backfill plan": ("--topic", "clicks"),
 }
 NEEDS_WHY = re.compile(r"skip|unblock|drop|reset|replay|promote|undo|files (ignore|failed)")
+NEEDED = re.compile(r"GROUP\.yaml|PARTITION|OFFSET")
+"""Optional arguments that are given all the same."""
 OF_FEEDS = {"files ls", "files retry", "files ignore", "files take"}
 
 STORELESS = {
@@ -80,7 +82,7 @@ def typed(command: str, file: str) -> list[str]:
     words = list[str]()
     for action in positionals(command):
         names = str(action.metavar or "").replace("[GROUP.yaml]", "GROUP.yaml").split()
-        if action.nargs in {"*", "?"} and names[:1] not in (["GROUP.yaml"], ["OFFSET"]):
+        if action.nargs in {"*", "?"} and not NEEDED.match(" ".join(names)):
             continue
         words += [
             file
