@@ -53,8 +53,9 @@ SHORT_SLICES = 0.1
 """How often a task ends a slice early, as when its records are larger than the plan assumed."""
 
 
-DELAY = timedelta(days=1)
-"""How long records may be late. None is, and no schedule is long enough for a partition to be idle.
+DELAY = timedelta(days=5)
+"""How long records may be late. None is, and in no schedule so much time passes, by clocks that are
+hours apart, that a partition is idle.
 """
 FIRST_EVENT = NOW - timedelta(days=3000)
 

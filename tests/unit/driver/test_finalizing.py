@@ -140,12 +140,12 @@ def test_drivers_that_only_look_now_and_then_complete_the_hours_of_an_idle_group
     case.log.write("clicks", 5, 5)
     horizons = list[int]()
 
-    for _ in range(10):
+    for _ in range(13):
         case.now += 10 * MINUTE
         case.start()
         horizons.append(case.after())
 
-    assert horizons[:4] == [-1, -1, -1, ms(3)]
+    assert horizons[:6] == [-1, -1, -1, -1, -1, ms(3)]  # half an hour later: clocks may differ
     assert horizons[-1] == ms(4)
 
 

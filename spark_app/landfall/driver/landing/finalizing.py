@@ -23,7 +23,7 @@ from landfall.ledger import State
 from landfall.ledger.offsets import TopicPartition
 from landfall.publish.finished import Calendars
 from landfall.source import Topic
-from landfall.source.membership import CLOCK_MARGIN, former_members
+from landfall.source.membership import former_members
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,10 @@ INTERVAL = timedelta(minutes=1)
 """How often topics are looked at: all that are complete then are in one record."""
 WAITING_INTERVAL = timedelta(seconds=5)
 """The same while something is merged first."""
+CLOCKS_APART = timedelta(minutes=30)
+"""How far the clocks of two drivers are apart at most: object stores refuse requests of a clock
+that is off by more than a quarter of an hour.
+"""
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -168,7 +172,7 @@ def _idle_since(state: State, tp: TopicPartition, end: int, now: datetime) -> da
     """Return since when a topic partition is known to be idle that is seen for the first time."""
     if state.looked_at is None or tp not in state.members or state.checkpoint[tp] != end:
         return now
-    return min(now, datetime.fromisoformat(state.looked_at) + CLOCK_MARGIN)
+    return min(now, datetime.fromisoformat(state.looked_at) + CLOCKS_APART)
 
 
 def _millis(time: datetime) -> int:
