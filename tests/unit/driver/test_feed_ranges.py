@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from landfall.api.contract import ExitCode
+from landfall.api.spec import ConsumerGroup
 from landfall.driver.http.status import DriverProgress
 from landfall.driver.landing.closed_ranges import until
 from landfall.driver.landing.goals import Endless
@@ -12,8 +13,8 @@ from landfall.errors import Stalled
 from landfall.ledger.feeds import SPAN, number_of
 from landfall.source.files_log import FilesLog, Listed
 from landfall.store.memory import MemoryStore
-from tests.support.driver.fake_feeds import DAMAGED, HITS, FeedWorld, feed_group
-from tests.support.driver.fakes import NOW
+from tests.support.driver.fake_feeds import DAMAGED, FEED, HITS, FeedWorld, feed_group
+from tests.support.driver.fakes import NOW, group
 
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 END = NOW
@@ -99,6 +100,30 @@ def test_a_damaged_file_leaves_the_feed_and_its_mended_version_ends_the_range(
     assert world.driver(until(END), END + 10 * MINUTE, "w3").run() is ExitCode.OK
     assert runs(world) == [(END, ("hits",), 2), (END, (), 1)]
     assert world.state.horizons == {"hits": _millis(END - HOUR)}
+
+
+@pytest.mark.parametrize("on_change", ["Stall", "Park"])
+def test_a_file_that_waits_for_a_decision_leaves_the_feed(world: FeedWorld, on_change: str) -> None:
+    def group_with(on_change: str) -> ConsumerGroup:
+        return group(
+            source={"files": [{**FEED, "onChange": on_change}]},
+            route={"pattern": "dt={date}/hr={hour}"},
+            completeness={"delay": "5m"},
+            schedule={"cron": "5 * * * *"},
+        )
+
+    world.group = group_with(on_change)
+    assert lands(world) is ExitCode.OK
+    world.write("04/a", END + MINUTE, b"another version")
+
+    assert lands(world, END + HOUR, "w2") is ExitCode.STALLED
+    assert runs(world) == [(END, (), 2), (END + HOUR, ("hits",), 0)]
+    assert world.state.horizons == {"hits": _millis(END - HOUR)}
+
+    world.group = group_with("Ignore")
+    assert lands(world, END + HOUR, "w3") is ExitCode.OK
+    assert runs(world)[2:] == [(END + HOUR, (), 0)]
+    assert world.state.horizons == {"hits": _millis(END)}
 
 
 def test_without_a_schedule_hours_of_files_are_never_complete() -> None:

@@ -47,12 +47,12 @@ class PartitionsInLog:
 
     Attributes:
         tps: topic partitions.
-        denied: topics that the log reports nothing about.
+        unlanded: topics with something that is not landed, or that the log denies.
         recreated: members whose topic was created again; of the new one, nothing is landed.
     """
 
     tps: Collection[TopicPartition]
-    denied: Collection[str] = ()
+    unlanded: Collection[str] = ()
     recreated: Collection[TopicPartition] = ()
 
 
@@ -102,7 +102,7 @@ def closed_topics(
         topics.setdefault(tp.topic, []).append(tp)
     new = {tp.topic for tp in found.tps if tp not in state.members and tp not in state.excluded}
     left = {tp.topic for tp in state.members if not _is_landed(state, tp, ends)}
-    left |= {*new, *found.denied, *topics_with_missing(state)}
+    left |= {*new, *found.unlanded, *topics_with_missing(state)}
     left |= {tp.topic for tp in found.recreated}
     closed = tuple(
         _closed(

@@ -110,6 +110,12 @@ class Feeds(DriverPart):
         """Remarks about feeds, though all is well."""
         return tuple(note for opened in self._open.values() for note in opened.notes)
 
+    @property
+    def waiting(self) -> frozenset[str]:
+        """The topics of feeds with files that wait for a user, but for parked parts."""
+        changed = (tp for tp, opened in self._open.items() if opened.changed_problem)
+        return frozenset(tp.topic for tp in (*self._log.stopped, *changed))
+
     def problems(self, state: State) -> tuple[Stalled, ...]:
         """Return the problems of feeds, and of files that are not landed: an error for each."""
         return (

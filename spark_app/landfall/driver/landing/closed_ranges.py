@@ -134,10 +134,15 @@ class ClosedRanges:
         return self.until is not None and looked is not None and looked >= self.until
 
     def advance(
-        self, state: State, stalled: Collection[TopicPartition], *, is_landed: bool
+        self,
+        state: State,
+        stalled: Collection[TopicPartition],
+        waiting: Collection[str] = (),
+        *,
+        is_landed: bool,
     ) -> None:
         """Append RUN once the range is landed; the next one begins at the next look."""
-        self._stalled = {tp.topic for tp in stalled}
+        self._stalled = {*waiting, *(tp.topic for tp in stalled)}
         if self.until is None or not self._is_closing or not is_landed:
             return
         ends = self._ends_of(state)
@@ -150,8 +155,8 @@ class ClosedRanges:
         wrong = self._wrong(state)
         if wrong is None:
             return
-        denied = {*self._observer.denied, *wrong}
-        in_log = PartitionsInLog(found, denied, former_members(state, self._observer.topics))
+        unlanded = {*self._observer.denied, *waiting, *wrong}
+        in_log = PartitionsInLog(found, unlanded, former_members(state, self._observer.topics))
         topics, left = closed_topics(state, ends, in_log, self._horizon)
         until = _millis(self.until)
         if not _is_repeated(state, until, left):

@@ -85,13 +85,19 @@ class Goal(Protocol):
         ...
 
     def advance(
-        self, state: State, stalled: Collection[TopicPartition], *, is_landed: bool
+        self,
+        state: State,
+        stalled: Collection[TopicPartition],
+        waiting: Collection[str] = (),
+        *,
+        is_landed: bool,
     ) -> None:
         """Find out whether all is landed, and record it; called in every pass.
 
         Args:
             state: of the ledger.
             stalled: topic partitions that are not landed until a user acts.
+            waiting: feeds with files that are not landed until a user acts.
             is_landed: nothing is in flight, and all that is committed is visible.
 
         Raises:
@@ -143,7 +149,12 @@ class Endless:
         """See ``Goal``; nothing is looked for."""
 
     def advance(
-        self, state: State, stalled: Collection[TopicPartition], *, is_landed: bool
+        self,
+        state: State,
+        stalled: Collection[TopicPartition],
+        waiting: Collection[str] = (),
+        *,
+        is_landed: bool,
     ) -> None:
         """See ``Goal``; it is never reached."""
 
@@ -167,7 +178,12 @@ class UntilOffsets:
         """See ``Goal``; the ends are known."""
 
     def advance(
-        self, state: State, stalled: Collection[TopicPartition], *, is_landed: bool
+        self,
+        state: State,
+        stalled: Collection[TopicPartition],
+        waiting: Collection[str] = (),  # noqa: ARG002  # of every goal
+        *,
+        is_landed: bool,
     ) -> None:
         """See ``Goal``."""
         waits = [tp for tp, end in self._ends.items() if not _reaches(state, tp, end)]

@@ -201,7 +201,8 @@ class GoalCheck(DriverPart):
         waits = parts.completer.unapplied or is_held or parts.membership.awaits_deleted
         is_landed = parts.is_at_rest and not waits
         try:
-            parts.goal.advance(state, parts.stalled_partitions(), is_landed=is_landed)
+            stalled, waiting = parts.stalled_partitions(), parts.feeds.waiting
+            parts.goal.advance(state, stalled, waiting, is_landed=is_landed)
         except Retry as error:
             record_failure(parts.deps, cause(error, "RunFailed"), error)
 
