@@ -42,7 +42,7 @@ def test_a_look_costs_what_is_new_however_much_is_known(
     def looks(at: datetime) -> tuple[int, Counter[str]]:
         nonlocal feed
         before = Counter(source.requests)
-        seen = looker.look(feed, (), at)
+        seen = looker.look(feed, (), at, begun=0)
         if seen.listed:
             feed = replace(feed, end=seen.listed.end, lists=(*feed.lists, seen.listed))
         looker.adopt(seen)

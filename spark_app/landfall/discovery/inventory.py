@@ -121,8 +121,7 @@ class FeedInventory:
 
         Args:
             listing: the files there that count, in the order of their names.
-            changed: messages about files that were written again; for landed ones, also
-                the state.
+            changed: state and message of landed files that were written again.
 
         Raises:
             Stalled, Retry: as the constructor.
@@ -149,8 +148,9 @@ class FeedInventory:
         status = self._status(known)
         if found is None or state_of(found, known) is not FileState.CHANGED:
             return status
-        state = changed.state if status.state is LandingState.SUCCESS else status.state
-        return replace(status, state=state, error=status.error or changed.error)
+        if status.state is not LandingState.SUCCESS:
+            return replace(status, error=status.error or "was written again")
+        return replace(status, state=changed.state, error=changed.error)
 
     def _status(self, file: KnownFile) -> FileStatus:
         left = self._unlanded.get(file.name, _NOTHING)

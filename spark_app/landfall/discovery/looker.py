@@ -77,6 +77,7 @@ class FeedLooker:
         self._parked: dict[int, ListedPart] = {}
         self._checked: set[int] = set()
         self._outdated: set[int] = set()
+        self._tried: dict[PartList, dict[int, str]] = {}
 
     def add_hints(self, names: Iterable[str]) -> None:
         """Look these names up at the next look, as far as its listing does not come to them.
@@ -88,7 +89,13 @@ class FeedLooker:
         self._position = self._position.with_hints(counted)
 
     def look(
-        self, feed: FeedState, again: tuple[int, ...], now: datetime, *, anew: bool = False
+        self,
+        feed: FeedState,
+        again: tuple[int, ...],
+        now: datetime,
+        *,
+        begun: int,
+        anew: bool = False,
     ) -> Look:
         """Look at the bucket, and store the list of what is to get numbers.
 
@@ -97,6 +104,7 @@ class FeedLooker:
             again: parked parts that are to be tried again; parts of files that were written again
                 are replaced instead.
             now: the time.
+            begun: see ``ledger.feeds.begun_to``.
             anew: list all names, no matter when they were last listed; a listing under way ends
                 first.
 
@@ -107,6 +115,7 @@ class FeedLooker:
         """
         parked = self._read_parked({**feed.parked, **feed.ignored})
         rules = self._rules_with(feed, parked)
+        rules = replace(rules, is_pending=partial(self._is_pending, feed, begun))
         room = max(1, MAX_LISTED - len(again))
         relist = timedelta(0) if anew else rules.relist
         rules = replace(rules, relist=relist, most_parts=min(room, rules.most_parts))
@@ -143,6 +152,27 @@ class FeedLooker:
         self._contents.follow(self._opened(feed))
         unread = {(part.name, part.etag) for part in parked.values()}
         return replace(rules, same_contents=partial(self._same_contents, unread))
+
+    def _is_pending(self, feed: FeedState, begun: int, name: str) -> bool:
+        """Return whether a part of a file is still to be read, or is at a taker."""
+        known = self._opened(feed).find(name)
+        if known is not None and known.number >= begun:
+            return True
+        leases = feed.leasing.open.values() if feed.leasing else ()
+        if known is not None and any(known.number in lease.parts for lease in leases):
+            return True
+        self._tried = {
+            listed: self._tried[listed] if listed in self._tried else self._tried_again(listed)
+            for listed in feed.lists
+            if listed.end > begun
+        }
+        tried = (number for names in self._tried.values() for number in names.items())
+        return any(number >= begun and of == name for number, of in tried)
+
+    def _tried_again(self, listed: PartList) -> dict[int, str]:
+        """The files of the parts in a list that had another number before."""
+        parts = part_lists.read(self._slots, self._keys, listed)
+        return {n: part.name for n, part in enumerate(parts, listed.first) if not part.is_new}
 
     def adopt(self, seen: Look) -> None:
         """Continue from a look whose list a DISCOVER names, or that found nothing."""

@@ -18,8 +18,10 @@ known as        and                                         then
 ``KNOWN``                                                   nothing
 ``STARTED``                                                 its other parts get numbers, first
 ``NEW``,        it has not settled                          it waits, and is looked at again
-``CHANGED``     it changed, ``on_change`` is ``IGNORE``,    it is reported
-                and not ``is_unlanded``
+``CHANGED``     it changed, ``on_change`` is ``IGNORE``,
+                and not ``is_unlanded``:
+..              the known version ``is_pending``            it waits, and is looked at again
+..              else                                        it is reported
 ..              it has the ``same_contents`` as another     it is reported
 ..              the reader cannot read it                   it is reported
 ..              else                                        all its parts get numbers
@@ -315,7 +317,7 @@ class _Look:
 
     def _numbers(self, file: ListedFile, state: FileState, known: KnownFile | None) -> bool:
         """Return whether there was room for the file, which is not known, or it needs none."""
-        if state is not FileState.STARTED and not self._is_settled(file):
+        if state is not FileState.STARTED and not self._is_ready(file, state):
             return True
         reason = self._reason_to_skip(file, state)
         parts: tuple[FilePart, ...] = ()
@@ -346,14 +348,15 @@ class _Look:
         self.contents[file.etag, file.size] = file.name
         return len(parts) <= room
 
-    def _is_settled(self, file: ListedFile) -> bool:
-        """Return whether the file has not been written for long enough; if not, it waits."""
+    def _is_ready(self, file: ListedFile, state: FileState) -> bool:
+        """Return whether a file has settled, and it is known what to do; if not, it waits."""
         settle, seen = self.rules.settle, self.position.waiting.get(file.name)
         is_other = seen is not None and (seen.size, seen.etag) != (file.size, file.etag)
         since = self.now if seen is None or is_other else seen.since
         # The clock of the store may be ahead of ours: then what counts is how long we saw it.
         written = min(file.modified, since)
-        if not is_other and self.now - written >= settle:
+        is_settled = not is_other and self.now - written >= settle
+        if is_settled and not (self._is_kept(file, state) and self.rules.is_pending(file.name)):
             return True
         if self._is_late(file.name):
             self.late.add(file.name)
@@ -365,9 +368,13 @@ class _Look:
             self.waiting[file.name] = Waiting(file.size, file.etag, since)
         return False
 
-    def _reason_to_skip(self, file: ListedFile, state: FileState) -> str:
+    def _is_kept(self, file: ListedFile, state: FileState) -> bool:
+        """Return whether the known version of a file counts, though there is a new one."""
         is_landed = state is FileState.CHANGED and not self.rules.is_unlanded(file.name)
-        if is_landed and self.rules.on_change is OnChange.IGNORE:
+        return is_landed and self.rules.on_change is OnChange.IGNORE
+
+    def _reason_to_skip(self, file: ListedFile, state: FileState) -> str:
+        if self._is_kept(file, state):
             if len(self.changed) < MAX_REPORTED:
                 self.changed.append(file.name)
             return "was written again"

@@ -39,6 +39,8 @@ class DiscoveryRules:
         on_change: how a file that is written again is treated.
         is_unlanded: whether no row is landed of the version of a file that has numbers, nor will
             be: then the new version gets numbers, for any ``on_change``.
+        is_pending: whether parts of the version of a file that has numbers are still to be read:
+            until then it is unknown whether rows of it are landed, and the new version waits.
         relist: how long after a listing of all names the next one is due.
         same_contents: the name of another file that has numbers and the contents of this one, if
             there is one; see ``landfall.discovery.contents``. Such a file gets no numbers. None if
@@ -56,6 +58,7 @@ class DiscoveryRules:
     ordered_names: bool = False
     on_change: OnChange = OnChange.LAND
     is_unlanded: Callable[[str], bool] = lambda _: False
+    is_pending: Callable[[str], bool] = lambda _: False
     relist: timedelta = timedelta(hours=1)
     same_contents: Callable[[ListedFile], str | None] | None = None
     most_parts: int = MAX_LISTED

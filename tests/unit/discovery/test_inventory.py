@@ -15,7 +15,7 @@ from landfall.store.memory import MemoryStore
 
 KEYS = FeedKeys("shop", "0", "hits")
 MODIFIED = datetime(2026, 11, 21, tzinfo=UTC)
-CHANGED = FileStatus("", 0, LandingState.ERROR, error="was written again")
+CHANGED = FileStatus("", 0, LandingState.ERROR, error="was written again after it was landed")
 
 
 def part(name: str, etag: str = "e", **fields: int) -> ListedPart:
@@ -111,7 +111,7 @@ def test_a_listing_shows_what_has_no_number_and_what_was_written_anew() -> None:
 
     assert found == [
         FileStatus("a", 8, LandingState.PENDING, error="has no number yet"),
-        FileStatus("b", 8, LandingState.ERROR, 0, 0, error="was written again"),
+        FileStatus("b", 8, LandingState.ERROR, 0, 0, error=CHANGED.error),
         FileStatus("c", 8, LandingState.SUCCESS, 1, 1),
         FileStatus("d", 8, LandingState.PENDING, 2, 2, error="was written again"),
     ]

@@ -9,7 +9,7 @@ import pytest
 from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.looker import FeedLooker, Look
-from landfall.discovery.rules import DiscoveryRules
+from landfall.discovery.rules import DiscoveryRules, OnChange
 from landfall.errors import Reason, Stalled, StoreAway, StoreDenied
 from landfall.formats.parts import FilePart
 from landfall.ledger import FeedState, ParkedPart
@@ -28,20 +28,32 @@ def cut(name: str, size: int) -> tuple[FilePart, ...]:
 class Bucket:
     """A bucket, the ledger's view of it, and a looker whose looks are all adopted."""
 
-    def __init__(self, *, dedupe: bool = False, settle: float = 0) -> None:
+    def __init__(
+        self,
+        *,
+        dedupe: bool = False,
+        settle: float = 0,
+        on_change: OnChange = OnChange.LAND,
+    ) -> None:
         self.now = datetime(2026, 11, 25, tzinfo=UTC)
         self.files, self.store = MemoryFiles(lambda: self.now), MemoryStore()
-        self.rules = DiscoveryRules(cut, settle=timedelta(seconds=settle), exclude=(r".*\.tmp",))
+        self.rules = DiscoveryRules(
+            cut,
+            settle=timedelta(seconds=settle),
+            exclude=(r".*\.tmp",),
+            on_change=on_change,
+        )
         self.dedupe, self.feed = dedupe, FeedState()
+        self.begun = 0
         self.starts()
 
     def starts(self) -> None:
         contents = KnownContents(self.store) if self.dedupe else None
         self.looker = FeedLooker(self.store, KEYS, self.files, self.rules, contents)
 
-    def looks(self, *, after: float = 1) -> Look:
+    def looks(self, *, after: float = 1, again: tuple[int, ...] = ()) -> Look:
         self.now += timedelta(seconds=after)
-        seen = self.looker.look(self.feed, (), self.now)
+        seen = self.looker.look(self.feed, again, self.now, begun=self.begun)
         if seen.listed:
             lists = (*self.feed.lists, seen.listed)
             self.feed = replace(self.feed, end=seen.listed.end, lists=lists)
@@ -197,6 +209,41 @@ def test_a_name_that_the_store_refuses_stops_nothing() -> None:
 
     assert bucket.finds() == ["b"]
     assert bucket.finds(after=3600) == ["a"]
+
+
+def test_a_file_that_is_written_again_before_it_is_read_waits_until_it_is() -> None:
+    bucket = Bucket(on_change=OnChange.IGNORE)
+    bucket.files.write("a", b"1")
+    bucket.files.write("b", b"1")
+    bucket.finds()
+    bucket.files.write("a", b"22")
+
+    waits = bucket.looks(after=3600).found
+    assert (waits.files, waits.skipped.changed, waits.waiting_files) == ((), (), 1)
+
+    bucket.begun = 1  # it was landed before it was written again
+    assert bucket.looks().found.skipped.changed == ("a",)
+
+    bucket.parks(0)
+    assert bucket.finds(after=3600) == ["a"]
+
+
+def test_a_file_that_is_written_again_before_it_is_tried_again_waits_until_it_is() -> None:
+    bucket = Bucket(on_change=OnChange.IGNORE)
+    bucket.files.write("a", b"1")
+    bucket.finds()
+    bucket.begun = 1
+    bucket.parks(0)
+    bucket.looks(again=(0,))
+    bucket.feed = replace(bucket.feed, parked={})
+    bucket.files.write("a", b"22")
+
+    waits = bucket.looks(after=3600).found
+    assert (waits.files, waits.skipped.changed, waits.waiting_files) == ((), (), 1)
+
+    bucket.begun = 2
+    bucket.parks(1)
+    assert bucket.finds() == ["a"]
 
 
 class Disordered(MemoryFiles):

@@ -286,6 +286,21 @@ RARELY = {
 }
 
 
+def test_a_file_that_is_written_again_before_it_is_landed_does_not_stop_its_feed() -> None:
+    made = Group()
+    made.buckets["a"].write("1", b"1\n")
+    made.looks()
+    made.buckets["a"].write("1", b"again\n")
+
+    made.looks(minutes=10)
+    assert (made.problems(), made.log.stopped) == ([], {})
+
+    made.feeds.park(made.state, {made.tps[0]: PartUnreadable(0, "has another version")})
+    made.looks(minutes=10)
+    assert made.ends() == {"a": 2, "b": 0}
+    assert (made.problems(), made.log.stopped) == ([], {})
+
+
 def test_a_notification_lets_the_driver_look_at_once_and_again_when_the_file_has_settled() -> None:
     made = Group(RARELY)
     made.buckets["a"].write("m", b"1\n")

@@ -47,7 +47,7 @@ from landfall.driver.feeds.open_feeds import OpenFeed
 from landfall.driver.feeds.wakeups import Wakeups
 from landfall.errors import PartUnreadable, Reason, Retry, Stalled, cause
 from landfall.ledger import Decision, KnownFiles, State
-from landfall.ledger.feeds import MAX_PARKED, SPAN, number_of, part_offsets
+from landfall.ledger.feeds import MAX_PARKED, SPAN, begun_to, number_of, part_offsets
 from landfall.ledger.feeds.part_lists import ListedPart
 from landfall.ledger.offsets import OffsetRange, Slice, TopicPartition
 from landfall.plan import Backlog, PartSize
@@ -157,7 +157,7 @@ class Feeds(DriverPart):
                 opened = self._feed(tp)
                 state = self._finish(tp, opened, state)
                 if opened.is_due(now, closing):
-                    self._begin(opened, state.feeds[tp], now, closing)
+                    self._begin(opened, (state.feeds[tp], state.checkpoint[tp]), now, closing)
             except (Retry, Stalled) as error:  # the next look finds the same; no other feed waits
                 record_failure(self._deps, cause(error, "DiscoveryFailed"), error)
                 self._failures.add(tp, error, now)
@@ -206,8 +206,13 @@ class Feeds(DriverPart):
         return since is not None and since < self._specs[tp].discovery_interval
 
     def _begin(
-        self, opened: OpenFeed, feed: ledger.FeedState, now: datetime, closing: datetime | None
+        self,
+        opened: OpenFeed,
+        landed: tuple[ledger.FeedState, int],
+        now: datetime,
+        closing: datetime | None,
     ) -> None:
+        feed, checkpoint = landed
         if opened.asked:
             asked = opened.asked.popleft()
             opened.job = self._pool.submit(prepare_files, opened.looker, feed, asked)
@@ -222,7 +227,9 @@ class Feeds(DriverPart):
             if opened.wakeups:
                 opened.looker.add_hints(opened.wakeups.take())
             anew = opened.lists_anew(closing)
-            opened.job = self._pool.submit(opened.looker.look, feed, again, now, anew=anew)
+            begun = begun_to(feed, checkpoint)
+            look = partial(opened.looker.look, begun=begun, anew=anew)
+            opened.job = self._pool.submit(look, feed, again, now)
         opened.job.add_done_callback(lambda _: self._wake())
 
     def _finish(self, tp: TopicPartition, opened: OpenFeed, state: State) -> State:
