@@ -118,14 +118,13 @@ def learn(known: dict[str, KnownFile], first: int, parts: Iterable[ListedPart]) 
     for number, part in enumerate(parts, first):
         # A part that gets another number is of a version that is known, or no longer the last.
         if part.is_new:
-            goes_on = 0 < part.start < part.size
             file = KnownFile(
                 name=part.name,
                 etag=part.etag,
                 size=part.size,
                 listed_to=part.end,
                 number=number,
-                first=-1 if goes_on else number,
+                first=-1 if part.goes_on else number,
                 is_left_out=part.is_left_out,
             )
             known[part.name] = file.after(known.get(part.name))

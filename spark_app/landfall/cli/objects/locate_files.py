@@ -138,8 +138,9 @@ class FeedParts:
             Stalled: SPEC_INVALID, the file has fewer rows, or was deleted or changed.
             Retry: the store does not answer.
         """
-        etag = [part.etag for _, part in parts if part.is_new][-1]
-        last = [(n, part) for n, part in parts if part.is_new and part.etag == etag]
+        new = [(n, part) for n, part in parts if part.is_new]
+        begins = max(index for index, (_, part) in enumerate(new) if not part.goes_on)
+        last = new[begins:]
         before = row - 1
         for number, part in last[:-1]:
             rows = self._rows_of(part)
@@ -220,7 +221,7 @@ class FeedParts:
             ]
 
     def _found(self, number: int, part: ListedPart, landing: _PartLanding) -> FoundPart:
-        fate, message = self._fate(number, landing)
+        fate, message = self._fate(number, part, landing)
         objects = tuple(self.opened.url(key) for key in sorted({*landing.objects}))
         return FoundPart(
             number=number,
@@ -232,7 +233,9 @@ class FeedParts:
             objects=objects,
         )
 
-    def _fate(self, number: int, landing: _PartLanding) -> tuple[str, str]:
+    def _fate(self, number: int, part: ListedPart, landing: _PartLanding) -> tuple[str, str]:
+        if part.is_left_out:
+            return "given-up", "was left out by a decision"
         if landing.hole is None:
             is_landed = landing.end == (number + 1) * SPAN
             return ("landed", "was landed") if is_landed else ("not-landed", "is not landed yet")

@@ -75,6 +75,11 @@ class ListedPart(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fi
         return self.former == -1
 
     @property
+    def goes_on(self) -> bool:
+        """True if there are parts before it in its version of the file."""
+        return 0 < self.start < self.size
+
+    @property
     def is_left_out(self) -> bool:
         """True if it only marks its version of the file as not to be landed."""
         return 0 < self.size == self.start

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from landfall.api.contract import ExitCode
+from landfall.cli import main
 from tests.support.files.folder_feed import TOPIC, FolderFeed, rows
 
 pytestmark = pytest.mark.slow
@@ -74,6 +75,37 @@ def test_what_became_of_each_part_of_a_file_that_cannot_be_read(
 
     assert [(p["number"], p["fate"]) for p in parts] == [(0, "tried-again"), (1, "parked")]
     assert "damaged" in parts[1]["message"]
+
+
+def test_a_row_is_of_the_last_version_of_a_file_that_is_there_as_before(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = files.put("a.json", rows(range(3)))
+    files.land(onChange="LandAgain")
+    kept = first.rename(files.root / "kept")
+    files.put("a.json", rows(range(3, 8)))
+    files.land(onChange="LandAgain")
+    kept.rename(first)
+    files.land(onChange="LandAgain")
+
+    found = answer(files, capsys, "locate", TOPIC, "a.json:2")
+    assert "offset 2000000001 (row 2 of a.json" in found["message"]
+    assert answer(files, capsys, "locate", TOPIC, "a.json:5")["fate"] == "no-record"
+
+
+def test_a_version_that_was_left_out_is_not_called_landed(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files.put("a.json", rows(range(3)))
+    files.land(onChange="Park")
+    files.put("a.json", rows(range(3, 8)))
+    ignore = ["files", "ignore", str(files.file), TOPIC, "a.json", "--why", "a test"]
+    assert main(ignore) == ExitCode.OK
+    files.land(onChange="Park")
+
+    parts = answer(files, capsys, "locate", TOPIC, "a.json")["parts"]
+    assert [(p["number"], p["fate"]) for p in parts] == [(0, "landed"), (1, "given-up")]
+    assert parts[1]["message"] == "was left out by a decision"
 
 
 def test_a_file_without_a_number_is_named(
