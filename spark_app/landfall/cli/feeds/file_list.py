@@ -120,10 +120,13 @@ def _files(
     tp = TopicPartition(feed.topic, 0)
     keys = FeedKeys(opened.name, LANE, feed.topic)
     inventory = FeedInventory(opened.store, keys, state.feeds[tp], state.checkpoint[tp])
-    changed = CHANGED[feed.on_change]
     if target.names:
-        find = partial(_find, inventory, source, changed)
+        find = partial(_find, inventory, feed, source)
         found = {name: find(name) for name in dict.fromkeys(target.names)}
+        if left_out := [n for n, file in found.items() if file is None and not feed.counts(n)]:
+            raise console.NothingToCheck(
+                f"the feed {feed.topic} leaves out {', '.join(left_out)}, by include and exclude"
+            )
         if missing := [name for name, file in found.items() if file is None]:
             where = "" if source else "; --look also finds files without a number"
             raise console.NothingToCheck(
@@ -133,14 +136,16 @@ def _files(
     if source is None:
         return inventory.files()
     there = (file for file in source.files() if feed.counts(file.name))
-    return inventory.with_listing(there, changed)
+    return inventory.with_listing(there, CHANGED[feed.on_change])
 
 
 def _find(
-    inventory: FeedInventory, source: SourceFiles | None, changed: FileStatus, name: str
+    inventory: FeedInventory, feed: spec.Feed, source: SourceFiles | None, name: str
 ) -> FileStatus | None:
-    there = source.find(name) if source else None
-    return inventory.of_listed(there, changed) if there else inventory.find(name)
+    there = source.find(name) if source and feed.counts(name) else None
+    if there is None:
+        return inventory.find(name)
+    return inventory.of_listed(there, CHANGED[feed.on_change])
 
 
 def _print_json(feed: str, files: Iterable[ListedRows]) -> None:

@@ -57,6 +57,20 @@ def test_the_line_about_all_files_counts_rows_and_dead_letters(
     assert ", 1,200 rows, 2 dead letters: Success 2 " in last
 
 
+def test_a_file_that_does_not_count_is_not_pending(
+    files: FolderFeed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files.put("a.json", rows(range(10)))
+    files.put("b.tmp", rows(range(10)))
+    files.land(exclude=r".*\.tmp")
+    capsys.readouterr()
+
+    command = ["files", "ls", str(files.file), "hits", "b.tmp", "--look"]
+    assert main(command) == ExitCode.NOTHING
+
+    assert "the feed hits leaves out b.tmp, by include and exclude" in capsys.readouterr().err
+
+
 def test_rows_of_a_file_in_many_slices_are_added_up(
     files: FolderFeed, capsys: pytest.CaptureFixture[str]
 ) -> None:
