@@ -16,7 +16,7 @@ from landfall.discovery.contents import KnownContents
 from landfall.discovery.feed_keys import FeedKeys
 from landfall.discovery.index import MAX_MERGED, KnownIndex, merge, open_index, unneeded
 from landfall.discovery.known import FileState, state_of
-from landfall.discovery.looking import LookPosition, LookResult, listed_part, look
+from landfall.discovery.looking import LookPosition, LookResult, listed_part, look, why_not_cut
 from landfall.discovery.named_files import NamedFiles, tried_again
 from landfall.discovery.rules import DiscoveryRules
 from landfall.errors import Reason, Stalled, StoreAway, StoreDenied
@@ -203,8 +203,8 @@ class FeedLooker:
             try:
                 cut = self._rules.cut(name, file.size)
                 changed[name] = tuple(listed_part(file, part.start, part.end) for part in cut)
-            except ValueError as error:
-                unreadable[name] = str(error)
+            except Exception as error:  # noqa: BLE001  # of a reader, which may be a plug-in
+                unreadable[name] = why_not_cut(error)
         return NamedFiles(
             parked={n: part for n, part in wanted.items() if n in feed.parked},
             ignored={n: part for n, part in wanted.items() if n in feed.ignored},

@@ -178,6 +178,12 @@ def listed_part(file: ListedFile, start: int, end: int) -> ListedPart:
     )
 
 
+def why_not_cut(error: Exception) -> str:
+    """Why a reader cannot cut a file, without a text that may quote what the file holds."""
+    is_said = isinstance(error, ValueError)
+    return str(error) if is_said else f"the reader failed: {type(error).__name__}"
+
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -326,8 +332,7 @@ class _Look:
                 check_name(file.name)
                 parts = self.rules.cut(file.name, file.size)
             except Exception as error:  # noqa: BLE001  # of a reader, which may be a plug-in
-                is_said = isinstance(error, ValueError)
-                reason = str(error) if is_said else f"the reader failed: {type(error).__name__}"
+                reason = why_not_cut(error)
                 self.refused += 1
                 is_named = repr(file.name) in reason
                 said = reason if is_named else f"{file.name!r}: {reason}"

@@ -246,6 +246,24 @@ def test_a_file_that_is_written_again_before_it_is_tried_again_waits_until_it_is
     assert bucket.finds() == ["a"]
 
 
+def test_a_reader_that_fails_at_a_file_that_a_user_names_is_an_answer() -> None:
+    def fails(name: str, size: int) -> tuple[FilePart, ...]:
+        if size > 1:
+            raise KeyError("secret")
+        return cut(name, size)
+
+    bucket = Bucket()
+    bucket.rules = replace(bucket.rules, cut=fails)
+    bucket.starts()
+    bucket.files.write("a", b"1")
+    bucket.finds()
+    bucket.files.write("a", b"22")
+
+    named = bucket.looker.named(bucket.feed, ["a"])
+
+    assert named.unreadable == {"a": "the reader failed: KeyError"}
+
+
 class Disordered(MemoryFiles):
     """A store that does not list names in order."""
 
