@@ -20,10 +20,15 @@ def test_a_range_must_not_end_before_all_of_it_is_visible(
     advance = ClosedRanges.advance
 
     def eager(
-        self: ClosedRanges, state: State, stalled: Collection[TopicPartition], *, is_landed: bool
+        self: ClosedRanges,
+        state: State,
+        stalled: Collection[TopicPartition],
+        waiting: Collection[str] = (),
+        *,
+        is_landed: bool,
     ) -> None:
         del is_landed
-        advance(self, state, stalled, is_landed=True)
+        advance(self, state, stalled, waiting, is_landed=True)
 
     monkeypatch.setattr(ClosedRanges, "advance", eager)
     monkeypatch.setattr(ClosedRanges, "_wrong", lambda *_: {})
