@@ -183,7 +183,7 @@ def _rows(name: str, rules: Rules) -> KeyedRows:
     offsets = [*FILES[name]]
     rows = np.zeros(len(offsets), ROW)
     rows["row"] = [row_at(0, offset) for offset in offsets]
-    # A dead letter comes last, whatever its offset is.
+    # Without the rule, the dead letter that is landed last is the newest.
     rows["order"] = [offset if rules.orders_by_offset or offset != 2 else 9 for offset in offsets]
     digests = [blake2b(key.encode(), digest_size=16).digest() for key in FILES[name].values()]
     halves = np.frombuffer(b"".join(digests), "<u8").reshape(-1, 2)
@@ -315,7 +315,7 @@ class Steps:
     def _plans(self, w: World, number: int, seen: Version) -> World:
         index = seen.keys if self.rules.names_its_index else w.latest_index
         version = planned(seen, w.ledger, index, self.rules)
-        # Otherwise no two worlds are told apart by it.
+        # With the rule nobody reads it, so it must not tell worlds apart.
         latest = w.latest_index if self.rules.names_its_index else version.keys
         after = w._replace(latest_index=latest)
         return _with_plan(after, number, Plan(len(w.versions) - 1, version))

@@ -57,7 +57,7 @@ def _locate_key(opened: GroupStore, arguments: argparse.Namespace) -> ExitCode:
     answers = find_key(opened, arguments.topic, arguments.key, partial(look_up, opened))
     out = console.out()
     if arguments.json:
-        shown = {"tables": [answer.document() for answer in answers]}
+        shown = {"tables": [asdict(answer) for answer in answers]}
         out.print(msgspec.json.encode(shown).decode(), markup=False)
         return _worst(answers)
     for answer in answers:

@@ -1,7 +1,7 @@
 """``landfall locate --key``: the newest row of a key in keyed tables."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from landfall.cli.group_store import GroupStore
 from landfall.errors import Reason, Stalled
@@ -32,10 +32,6 @@ class KeyAnswer:
     message: str
     newest: NewestRow | None = None
     location: OffsetLocation | None = None
-
-    def document(self) -> dict[str, object]:
-        """Return the fields as one object of JSON."""
-        return asdict(self)
 
 
 def find_key(
